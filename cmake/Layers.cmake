@@ -1,0 +1,16 @@
+# redpoll_library(NAME [DEPENDS folder...] [LIBRARIES target...]): the static library of src/NAME. DEPENDS names the
+# folders of src/ it may include, LIBRARIES outside libraries that its own code uses.
+function(redpoll_library name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  list(TRANSFORM arg_DEPENDS PREPEND redpoll_)
+  if(sources)
+    add_library(redpoll_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(redpoll_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(redpoll_${name} ${scope} "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(redpoll_${name} ${scope} ${arg_DEPENDS} ${arg_LIBRARIES})
+endfunction()

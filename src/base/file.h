@@ -1,0 +1,40 @@
+// Files: whole reads, read-only memory maps and atomic writes, with errors that name the path and the reason.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace redpoll {
+
+/// Reads a regular file of at most `max_bytes`. A missing file is kNotFound, anything else kIo.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::size_t max_bytes = 1U << 30U);
+
+/// Writes beside `path`, flushes, then renames over it: readers see the old content or the new, never half.
+[[nodiscard]] Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
+
+/// A regular file mapped read-only for as long as the object lives. Immutable, so safe to read from any thread; a
+/// file that is truncated by others while mapped is outside what any program can survive cheaply.
+class MappedFile {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  MappedFile(std::filesystem::path path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}
+
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace redpoll
