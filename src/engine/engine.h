@@ -1,0 +1,108 @@
+// Engine: the thread that owns the device. Everything MLX happens on it: loading, scheduling, running, sampling. The
+// public functions below may be called from any thread and never wait for a step.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/request.h"
+
+namespace redpoll::kernels {
+class Kernels;
+}
+namespace redpoll::models {
+class Model;
+}
+
+namespace redpoll::engine {
+
+struct EngineOptions {
+  int max_batch = 8;         // sequences computed in one step
+  int max_queue = 64;        // requests waiting beyond those
+  int step_tokens = 512;     // token budget of a step
+  int block_tokens = 32;     // tokens per cache block
+  int context_length = 0;    // 0: the model's, as memory allows
+  std::size_t memory_budget_bytes = 0;  // weights and cache together; 0: 75 % of what this process may use
+};
+
+/// What the engine runs. The kernels must outlive the model and belong to this engine alone.
+struct LoadedModel {
+  std::unique_ptr<kernels::Kernels> kernels;
+  std::unique_ptr<models::Model> model;
+};
+/// Called once, on the engine thread.
+using ModelLoader = std::function<Result<LoadedModel>()>;
+
+enum class EngineState { kLoading, kReady, kFailed, kStopped };
+
+struct RequestStats {
+  std::string name;
+  std::string state;  // "waiting", "prefill", "decode"
+  int prompt_tokens = 0;
+  int computed_tokens = 0;
+  int generated_tokens = 0;
+};
+
+struct EngineStats {
+  EngineState state = EngineState::kLoading;
+  std::string reason;  // why it is kFailed
+  int running = 0;
+  int waiting = 0;
+  double step_ms_p50 = 0;
+  double tokens_per_s = 0;          // generated, over the last seconds
+  double prefill_tokens_per_s = 0;  // computed prompt tokens, over the last seconds
+  std::vector<RequestStats> requests;
+
+  int block_tokens = 0;
+  int blocks_total = 0;
+  int blocks_used = 0;
+  std::size_t kv_bytes_total = 0;
+  std::size_t kv_bytes_used = 0;
+  std::size_t weight_bytes = 0;
+  std::size_t memory_budget_bytes = 0;
+  int max_context = 0;
+  int vocab_size = 0;
+
+  // Counters since the start.
+  std::size_t steps = 0;
+  std::size_t preemptions = 0;
+  std::size_t cancellations = 0;
+  std::size_t failed_steps = 0;
+  std::size_t prompt_tokens_total = 0;
+  std::size_t generated_tokens_total = 0;
+};
+
+class Engine {
+ public:
+  /// Starts the thread, loads the model on it and returns when it is ready to serve or has failed to load.
+  [[nodiscard]] static Result<std::unique_ptr<Engine>> start(const EngineOptions& options, ModelLoader loader,
+                                                             const Clock& clock = system_clock());
+  ~Engine();  // cancels what runs, then joins
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  [[nodiscard]] RequestId next_request_id();
+
+  /// Queues a request. kQueueFull when the queue is; kContextLengthExceeded, with both numbers, when the prompt can
+  /// never fit; kInvalidArgument for an empty prompt or a token id outside the vocabulary; kUnavailable when the
+  /// engine has failed or stops. After success exactly one FinishEvent per choice or one ErrorEvent follows.
+  [[nodiscard]] Status submit(Request request);
+
+  /// Ends a request in whatever state it is, at the next step at the latest; unknown ids are ignored.
+  void cancel(RequestId id);
+
+  /// A snapshot; takes microseconds even while a step runs.
+  [[nodiscard]] EngineStats stats() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace redpoll::engine

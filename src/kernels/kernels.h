@@ -1,0 +1,96 @@
+// Kernels: the seam between models and devices. nn/ calls these operations and nothing else; a kernel set implements
+// them. `reference` is stock MLX ops: the oracle of every test, and what a device without kernels of its own runs.
+// The CPU set (eager, our own loops over host memory) derives from it and replaces what it has a faster version of, as
+// GPU sets will with primitives; neither nn/ nor models/ notice.
+//
+// Shapes: "tokens" is the flat number of tokens of a RaggedBatch. Activations are float32 on a CPU (stock MLX sums
+// bfloat16 products in bfloat16 there) and the checkpoint's own type on a GPU. Arguments are checked by the callers in
+// nn/, once, when a model is built. Everything here runs on the engine thread.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kernels/matrix.h"
+#include "kernels/ragged_batch.h"
+
+namespace redpoll::kernels {
+
+/// K and V of one layer for every block of a pool. The first axis is the block; the rest of the layout belongs to the
+/// kernel set that made it. Operations that write replace the arrays, possibly sharing their memory.
+struct KvStorage {
+  mx::array keys;
+  mx::array values;
+};
+
+struct KvShape {
+  int num_blocks = 0;
+  int block_tokens = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+};
+
+/// Rotary embedding of the first `dims` of each head. Pairs are (i, i + dims/2), or (2i, 2i + 1) if `interleaved`.
+/// `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians.
+struct RopeSpec {
+  int dims = 0;
+  bool interleaved = false;
+  std::vector<float> inverse_frequencies;
+};
+
+struct ResidualNorm {
+  mx::array sum;         // x + residual
+  mx::array normalized;  // rms_norm(sum)
+};
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;  // for doctor, /stats and test names
+
+  [[nodiscard]] virtual std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const = 0;
+  /// Zero-filled blocks; memory that is never written need not become resident.
+  [[nodiscard]] virtual KvStorage make_kv_storage(const KvShape& shape) const = 0;
+
+  /// x (tokens, dim) * weight (dim) / sqrt(mean(x^2 over dim) + eps). Also for heads: x (tokens, heads, head_dim).
+  [[nodiscard]] virtual mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const = 0;
+  /// The residual sum and its norm in one pass over memory.
+  [[nodiscard]] virtual ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual,
+                                                  const mx::array& weight, float eps) const = 0;
+  [[nodiscard]] virtual mx::array add(const mx::array& x, const mx::array& y) const = 0;
+  /// x (tokens, dim) + bias (dim).
+  [[nodiscard]] virtual mx::array add_bias(const mx::array& x, const mx::array& bias) const = 0;
+  /// silu(gate) * up, elementwise, both (tokens, dim).
+  [[nodiscard]] virtual mx::array silu_multiply(const mx::array& gate, const mx::array& up) const = 0;
+
+  /// x (tokens, heads, head_dim) rotated by each token's position in batch.positions.
+  [[nodiscard]] virtual mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const = 0;
+  /// Stores k and v (tokens, kv_heads, head_dim) at each token's place in its row's blocks.
+  virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
+                        const RaggedBatch& batch) const = 0;
+  /// Causal attention of q (tokens, heads, head_dim) over each row's own blocks, write_kv done -> same shape. A token
+  /// at position p sees positions 0..p of its row. heads is a multiple of kv_heads; head h reads kv head
+  /// h / (heads / kv_heads). Scores are scaled by `scale` before the softmax.
+  [[nodiscard]] virtual mx::array paged_attention(const mx::array& q, const KvStorage& storage,
+                                                  const RaggedBatch& batch, float scale) const = 0;
+
+  /// Rows of x (tokens, dim) by ascending index.
+  [[nodiscard]] virtual mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const = 0;
+  /// Copies block `from` onto block `to`.
+  virtual void copy_block(KvStorage& storage, int from, int to) const = 0;
+};
+
+struct KernelOptions {
+  int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
+  bool reference = false;  // stock MLX ops even where faster kernels exist
+};
+
+/// The best kernel set for this machine. On a CPU it also switches MLX's run-time compiler off, which would call g++.
+/// Owns its helper threads; one per engine.
+[[nodiscard]] std::unique_ptr<Kernels> make_kernels(const KernelOptions& options);
+
+}  // namespace redpoll::kernels

@@ -1,0 +1,48 @@
+// RaggedBatch: the tokens of one step, of all scheduled sequences, as one flat list without padding. Plain host data;
+// each kernel set copies to its device what it needs. It knows nothing of requests or sampling.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+
+namespace redpoll::kernels {
+
+/// One sequence's share of the batch: tokens [first_token, first_token + num_tokens) of the flat arrays, which follow
+/// `num_computed` tokens whose K and V are already in the cache. Its K/V live in the blocks
+/// block_ids[first_block, first_block + num_blocks), `block_tokens` tokens each, and hold
+/// num_computed + num_tokens tokens once this step has run.
+struct BatchRow {
+  int first_token = 0;
+  int num_tokens = 0;
+  int num_computed = 0;
+  int first_block = 0;
+  int num_blocks = 0;
+};
+
+/// All vectors are reused from step to step; `clear` keeps their memory.
+struct RaggedBatch {
+  std::vector<TokenId> tokens;           // (num_tokens)
+  std::vector<std::int32_t> positions;   // (num_tokens) place of each token in its own sequence, from 0
+  std::vector<BatchRow> rows;            // one per sequence
+  std::vector<std::int32_t> block_ids;   // block tables of all rows, one after the other
+  std::vector<std::int32_t> logit_rows;  // ascending indices into tokens: where logits are wanted
+  int block_tokens = 0;                  // tokens per block
+
+  [[nodiscard]] int num_tokens() const { return static_cast<int>(tokens.size()); }
+  [[nodiscard]] std::span<const std::int32_t> block_table(const BatchRow& row) const {
+    return std::span(block_ids).subspan(static_cast<std::size_t>(row.first_block),
+                                        static_cast<std::size_t>(row.num_blocks));
+  }
+  void clear() {
+    tokens.clear();
+    positions.clear();
+    rows.clear();
+    block_ids.clear();
+    logit_rows.clear();
+  }
+};
+
+}  // namespace redpoll::kernels

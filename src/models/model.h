@@ -1,0 +1,37 @@
+// Model: token ids of a ragged batch in, logits out. Knows nothing of requests, sampling or text.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <cstddef>
+#include <string>
+
+#include "nn/forward_context.h"
+
+namespace redpoll::models {
+
+namespace mx = mlx::core;
+
+/// What the engine must know about a model to give it memory.
+struct ModelInfo {
+  std::string model_type;
+  int vocab_size = 0;
+  int num_layers = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int context_length = 0;  // positions the model was trained for
+  std::size_t weight_bytes = 0;
+};
+
+/// Built, used and destroyed on the engine thread.
+class Model {
+ public:
+  virtual ~Model() = default;
+  [[nodiscard]] virtual const ModelInfo& info() const = 0;
+
+  /// One step: writes K and V of every token of context.batch into context.kv and returns the logits of
+  /// batch.logit_rows, (num_logit_rows, vocab_size) float32, possibly not yet evaluated. May throw what MLX throws.
+  [[nodiscard]] virtual mx::array forward(nn::ForwardContext& context) = 0;
+};
+
+}  // namespace redpoll::models
