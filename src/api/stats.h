@@ -1,0 +1,54 @@
+// GET /stats: a snapshot of the server as JSON. Sections appear with the features that they describe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace redpoll::api {
+
+struct RequestStats {
+  std::string id;
+  std::string state;
+  int prompt_tokens = 0;
+  int computed_tokens = 0;
+  int generated_tokens = 0;
+};
+
+/// Names are those of the JSON.
+struct Stats {
+  struct {
+    std::string version;
+    std::string model;
+    std::int64_t started_at = 0;  // seconds since 1970
+    double uptime_s = 0;
+  } server;
+  struct {
+    std::string state;
+    int running = 0;
+    int waiting = 0;
+    double step_ms_p50 = 0;
+    double tokens_per_s = 0;
+    double prefill_tokens_per_s = 0;
+  } engine;
+  std::vector<RequestStats> requests;
+  struct {
+    int block_tokens = 0;
+    int blocks_total = 0;
+    int blocks_used = 0;
+    std::uint64_t bytes_total = 0;
+    std::uint64_t bytes_used = 0;
+    std::string scheme;
+  } kv;
+  struct {
+    std::uint64_t budget_bytes = 0;
+    std::uint64_t weights_bytes = 0;
+    std::uint64_t kv_bytes = 0;
+    std::uint64_t rss_bytes = 0;
+    int max_context = 0;
+  } memory;
+};
+
+[[nodiscard]] std::string format_stats(const Stats& stats);
+
+}  // namespace redpoll::api
