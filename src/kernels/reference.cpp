@@ -1,0 +1,214 @@
+#include "kernels/reference.h"
+
+#include <mlx/device.h>
+#include <mlx/fast.h>
+#include <mlx/ops.h>
+
+#include <utility>
+
+namespace redpoll::kernels {
+namespace {
+
+bool on_cpu() { return mx::default_device() == mx::Device::cpu; }
+
+mx::Dtype dtype_of(WeightType type) {
+  switch (type) {
+    case WeightType::kF16:
+      return mx::float16;
+    case WeightType::kBF16:
+      return mx::bfloat16;
+    case WeightType::kF32:
+      break;
+  }
+  return mx::float32;
+}
+
+/// Stock MLX sums bfloat16 products in bfloat16 on a CPU, so everything is float32 there.
+mx::Dtype compute_dtype(WeightType type) { return on_cpu() ? mx::float32 : dtype_of(type); }
+
+/// A copy of a row-major matrix in checkpoint bytes, which need not be aligned.
+mx::array from_bytes(std::span<const std::byte> bytes, int num_rows, mx::Dtype dtype) {
+  const int row_bytes = static_cast<int>(bytes.size() / static_cast<std::size_t>(num_rows));
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return mx::view(mx::array(data, {num_rows, row_bytes}, mx::uint8), dtype);
+}
+
+class DenseReferenceMatrix final : public Matrix {
+ public:
+  explicit DenseReferenceMatrix(const MatrixWeights& w)
+      : Matrix(w.out_features, w.in_features),
+        weight_(mx::astype(from_bytes(w.weight, w.out_features, dtype_of(w.type)), compute_dtype(w.type))) {}
+
+  [[nodiscard]] mx::array multiply(const mx::array& x) const override {
+    return mx::matmul(x, mx::transpose(weight_));
+  }
+  [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override { return mx::take(weight_, ids, 0); }
+  [[nodiscard]] std::size_t num_bytes() const override { return weight_.nbytes(); }
+
+ private:
+  mx::array weight_;  // (out, in)
+};
+
+class QuantizedReferenceMatrix final : public Matrix {
+ public:
+  explicit QuantizedReferenceMatrix(const MatrixWeights& w)
+      : Matrix(w.out_features, w.in_features),
+        weight_(from_bytes(w.weight, w.out_features, mx::uint32)),
+        scales_(mx::astype(from_bytes(w.scales, w.out_features, dtype_of(w.type)), compute_dtype(w.type))),
+        biases_(mx::astype(from_bytes(w.biases, w.out_features, dtype_of(w.type)), compute_dtype(w.type))),
+        bits_(w.bits),
+        group_size_(w.group_size) {}
+
+  [[nodiscard]] mx::array multiply(const mx::array& x) const override {
+    return mx::quantized_matmul(x, weight_, scales_, biases_, /*transpose=*/true, group_size_, bits_);
+  }
+  [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override {
+    return mx::dequantize(mx::take(weight_, ids, 0), mx::take(scales_, ids, 0), mx::take(biases_, ids, 0), group_size_,
+                          bits_);
+  }
+  [[nodiscard]] std::size_t num_bytes() const override {
+    return weight_.nbytes() + scales_.nbytes() + biases_.nbytes();
+  }
+
+ private:
+  mx::array weight_;  // (out, in * bits / 32) uint32
+  mx::array scales_;  // (out, in / group_size)
+  mx::array biases_;  // (out, in / group_size)
+  int bits_;
+  int group_size_;
+};
+
+/// The place of every token of the batch in a pool seen as (num_blocks * block_tokens) slots.
+mx::array slots_of(const RaggedBatch& batch) {
+  std::vector<std::int32_t> slots(batch.tokens.size());
+  for (const BatchRow& row : batch.rows) {
+    const auto table = batch.block_table(row);
+    for (int i = 0; i < row.num_tokens; ++i) {
+      const int position = row.num_computed + i;
+      slots[static_cast<std::size_t>(row.first_token + i)] =
+          table[static_cast<std::size_t>(position / batch.block_tokens)] * batch.block_tokens +
+          position % batch.block_tokens;
+    }
+  }
+  return mx::array(slots.data(), {static_cast<int>(slots.size())}, mx::int32);
+}
+
+/// `pool` with the rows of `values` (tokens, kv_heads, head_dim) stored at `slots`. Takes the pool over, so that its
+/// memory can be donated to the result.
+mx::array scatter_tokens(mx::array pool, const mx::array& values, const mx::array& slots) {
+  const mx::Shape shape = pool.shape();
+  mx::array flat = mx::reshape(mx::astype(std::move(pool), values.dtype()), {shape[0] * shape[1], shape[2], shape[3]});
+  return mx::reshape(mx::scatter(flat, {slots}, mx::expand_dims(values, 1), {0}), shape);
+}
+
+/// The first `num_tokens` tokens of the blocks in `table` -> (1, kv_heads, num_tokens, head_dim).
+mx::array gather_blocks(const mx::array& pool, const mx::array& table, int num_tokens) {
+  const int kv_heads = pool.shape(2);
+  const int head_dim = pool.shape(3);
+  const mx::array blocks = mx::take(pool, table, 0);  // (blocks, block_tokens, kv_heads, head_dim)
+  const mx::array flat = mx::reshape(blocks, {blocks.shape(0) * blocks.shape(1), kv_heads, head_dim});
+  const mx::array used = mx::slice(flat, {0, 0, 0}, {num_tokens, kv_heads, head_dim});
+  return mx::expand_dims(mx::transpose(used, {1, 0, 2}), 0);
+}
+
+}  // namespace
+
+std::shared_ptr<const Matrix> ReferenceKernels::make_matrix(MatrixWeights weights) const {
+  if (weights.bits == 0) return std::make_shared<DenseReferenceMatrix>(weights);
+  return std::make_shared<QuantizedReferenceMatrix>(weights);
+}
+
+KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
+  const mx::Shape dims{shape.num_blocks, shape.block_tokens, shape.num_kv_heads, shape.head_dim};
+  const mx::Dtype dtype = on_cpu() ? mx::float32 : mx::bfloat16;
+  return {mx::zeros(dims, dtype), mx::zeros(dims, dtype)};
+}
+
+mx::array ReferenceKernels::rms_norm(const mx::array& x, const mx::array& weight, float eps) const {
+  return mx::fast::rms_norm(x, weight, eps);
+}
+
+ResidualNorm ReferenceKernels::add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
+                                            float eps) const {
+  mx::array sum = mx::add(x, residual);
+  mx::array normalized = mx::fast::rms_norm(sum, weight, eps);
+  return {std::move(sum), std::move(normalized)};
+}
+
+mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { return mx::add(x, y); }
+
+mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
+
+mx::array ReferenceKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
+  return mx::multiply(mx::multiply(gate, mx::sigmoid(gate)), up);
+}
+
+mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
+  const int tokens = x.shape(0);
+  const int heads = x.shape(1);
+  const int half = spec.dims / 2;
+  const mx::array positions = mx::array(batch.positions.data(), {tokens, 1, 1}, mx::float32);
+  const mx::array angles =
+      mx::multiply(positions, mx::array(spec.inverse_frequencies.data(), {1, 1, half}, mx::float32));
+  const mx::array cos = mx::cos(angles);  // (tokens, 1, half)
+  const mx::array sin = mx::sin(angles);
+
+  // (tokens, heads, half, 2) if the pairs are neighbours, else (tokens, heads, 2, half).
+  const int pair_axis = spec.interleaved ? 3 : 2;
+  const mx::array rotated = mx::slice(x, {0, 0, 0}, {tokens, heads, spec.dims});
+  const mx::array pairs = mx::astype(
+      mx::reshape(rotated, spec.interleaved ? mx::Shape{tokens, heads, half, 2} : mx::Shape{tokens, heads, 2, half}),
+      mx::float32);
+  const mx::array a = mx::take(pairs, 0, pair_axis);
+  const mx::array b = mx::take(pairs, 1, pair_axis);
+  const mx::array turned = mx::stack({mx::subtract(mx::multiply(a, cos), mx::multiply(b, sin)),
+                                      mx::add(mx::multiply(a, sin), mx::multiply(b, cos))},
+                                     pair_axis);
+  const mx::array flat = mx::astype(mx::reshape(turned, {tokens, heads, spec.dims}), x.dtype());
+  if (spec.dims == x.shape(2)) return flat;
+  return mx::concatenate({flat, mx::slice(x, {0, 0, spec.dims}, x.shape())}, 2);
+}
+
+void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
+                                const RaggedBatch& batch) const {
+  const mx::array slots = slots_of(batch);
+  storage.keys = scatter_tokens(std::move(storage.keys), k, slots);
+  storage.values = scatter_tokens(std::move(storage.values), v, slots);
+}
+
+mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                            float scale) const {
+  std::vector<mx::array> outputs;
+  outputs.reserve(batch.rows.size());
+  for (const BatchRow& row : batch.rows) {
+    const auto table_ids = batch.block_table(row);
+    const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
+    const int context = row.num_computed + row.num_tokens;
+    const mx::array queries = mx::slice(q, {row.first_token, 0, 0},
+                                        {row.first_token + row.num_tokens, q.shape(1), q.shape(2)});
+    const mx::array attended = mx::fast::scaled_dot_product_attention(
+        mx::expand_dims(mx::transpose(queries, {1, 0, 2}), 0), gather_blocks(storage.keys, table, context),
+        gather_blocks(storage.values, table, context), scale, row.num_tokens == 1 ? "" : "causal");
+    outputs.push_back(mx::transpose(mx::squeeze(attended, 0), {1, 0, 2}));
+  }
+  return outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0);
+}
+
+mx::array ReferenceKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {
+  return mx::take(x, mx::array(rows.data(), {static_cast<int>(rows.size())}, mx::int32), 0);
+}
+
+void ReferenceKernels::copy_block(KvStorage& storage, int from, int to) const {
+  for (mx::array* pool : {&storage.keys, &storage.values}) {
+    mx::Shape start(pool->shape().size(), 0);
+    mx::Shape stop = pool->shape();
+    start[0] = from;
+    stop[0] = from + 1;
+    const mx::array block = mx::slice(*pool, start, stop);
+    start[0] = to;
+    stop[0] = to + 1;
+    *pool = mx::slice_update(*pool, block, start, stop);
+  }
+}
+
+}  // namespace redpoll::kernels

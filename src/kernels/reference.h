@@ -1,0 +1,34 @@
+// ReferenceKernels: every operation as stock MLX ops, built lazily on the default device. It is the oracle that faster
+// kernel sets are tested against, and what a device without kernels of its own runs. Right before fast: attention
+// gathers each row's blocks, and nothing is cached between calls.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace redpoll::kernels {
+
+class ReferenceKernels : public Kernels {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "reference"; }
+
+  [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
+  [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
+
+  [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
+  [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
+                                          float eps) const override;
+  [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
+  [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
+  [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
+
+  [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;
+  void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const override;
+  [[nodiscard]] mx::array paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                          float scale) const override;
+
+  [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
+  void copy_block(KvStorage& storage, int from, int to) const override;
+};
+
+}  // namespace redpoll::kernels
