@@ -1,0 +1,81 @@
+// Config: config.json as typed fields of the same names. Fields that no code here knows stay readable in `raw`.
+// Numbers are checked for sense when they are read, so that a hostile file cannot make a model divide by zero or ask
+// for the memory of a planet. What a field's value means, a rope type for instance, is checked where it is used.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/token.h"
+
+namespace redpoll::checkpoint {
+
+/// A value. Counts and sizes that the file does not give are 0: decoders call require_decoder_fields before use.
+struct Config {
+  std::string model_type;
+  std::vector<std::string> architectures;
+
+  int hidden_size = 0;
+  int num_hidden_layers = 0;
+  int num_attention_heads = 0;
+  int num_key_value_heads = 0;  // absent: num_attention_heads
+  int head_dim = 0;             // absent: hidden_size / num_attention_heads
+  int intermediate_size = 0;
+  int vocab_size = 0;
+  int max_position_embeddings = 0;
+  double rms_norm_eps = 0;
+  std::string hidden_act = "silu";
+
+  double rope_theta = 10000;
+  bool rope_traditional = false;    // rotate neighbouring pairs instead of halves
+  double partial_rotary_factor = 1;  // share of head_dim that is rotated
+
+  bool tie_word_embeddings = true;  // absent: whether there is no lm_head.weight, decided by open_checkpoint
+  bool attention_bias = false;
+  bool mlp_bias = false;
+
+  std::optional<int> sliding_window;
+  bool use_sliding_window = false;  // absent: whether sliding_window is set
+  std::vector<std::string> layer_types;
+
+  std::vector<TokenId> eos_token_ids;  // `eos_token_id`, a number or a list
+  std::optional<TokenId> bos_token_id;
+  std::optional<TokenId> pad_token_id;
+
+  json::object raw;  // the whole file
+};
+
+/// Reads config.json's text. kInvalidArgument for malformed JSON or a field of the wrong type or out of range, with the
+/// field as `param`; kUnsupported for nothing: that is for those who use the fields. Never follows `auto_map` or
+/// `model_file`: code in a model folder is not run.
+[[nodiscard]] Result<Config> parse_config(std::string_view text);
+
+/// Fails, naming the field, unless all that every decoder-only model needs is present: hidden_size,
+/// num_hidden_layers, num_attention_heads, intermediate_size, vocab_size and rms_norm_eps.
+[[nodiscard]] Status require_decoder_fields(const Config& config);
+
+/// How rotary frequencies theta^(-2i/d) are changed to reach further than the training length.
+struct RopeScaling {
+  enum class Type {
+    kDefault,  // not at all
+    kLinear,   // positions divided by `factor`
+    kLlama3,   // low frequencies divided by `factor`, high ones kept, smooth between
+    kFactors,  // frequency i divided by frequency_factors[i], as a GGUF file bakes them
+  };
+  Type type = Type::kDefault;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int original_max_position_embeddings = 8192;
+  std::vector<double> frequency_factors;  // head_dim / 2 of them
+};
+
+/// Reads `rope_scaling` or `rope_parameters`. kUnsupported names a type that is not known, a partial rotary factor, or
+/// parameters that differ by layer; kInvalidArgument names a number that is missing or makes no sense.
+[[nodiscard]] Result<RopeScaling> parse_rope_scaling(const Config& config);
+
+}  // namespace redpoll::checkpoint
