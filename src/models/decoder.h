@@ -1,0 +1,65 @@
+// DecoderModel: what every decoder-only family shares: embedding, a stack of layers, a last norm, a head. A family
+// supplies the layer, a type with `void operator()(nn::ResidualStream&, nn::ForwardContext&) const`, and a function
+// that makes one from its scope and index.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "models/model.h"
+#include "nn/embedding.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+
+namespace redpoll::models {
+
+/// For configs without max_position_embeddings: what transformers assumes for a Llama.
+inline constexpr int kDefaultContext = 2048;
+
+template <typename Layer>
+class DecoderModel final : public Model {
+ public:
+  template <typename MakeLayer>
+  DecoderModel(const nn::Scope& root, const checkpoint::Config& config, MakeLayer make_layer)
+      : info_(describe(config)),
+        embed_tokens_(root["model"]["embed_tokens"], config.vocab_size, config.hidden_size),
+        norm_(root["model"]["norm"], config.hidden_size, static_cast<float>(config.rms_norm_eps)) {
+    const nn::Scope layers = root["model"]["layers"];
+    layers_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
+    for (int i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(make_layer(layers[i], i));
+    if (!config.tie_word_embeddings) {
+      lm_head_.emplace(root["lm_head"], config.hidden_size, config.vocab_size);
+    } else {
+      root["lm_head"].ignore();  // some exporters write the tied table twice
+    }
+    info_.weight_bytes = root.loaded_bytes();
+  }
+
+  [[nodiscard]] const ModelInfo& info() const override { return info_; }
+
+  [[nodiscard]] mx::array forward(nn::ForwardContext& ctx) override {
+    nn::ResidualStream h(embed_tokens_(ctx.batch));  // (tokens, hidden)
+    for (const Layer& layer : layers_) layer(h, ctx);
+    h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
+    const mx::array x = norm_(h, ctx);
+    return lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
+  }
+
+ private:
+  static ModelInfo describe(const checkpoint::Config& config) {
+    return {.model_type = config.model_type,
+            .vocab_size = config.vocab_size,
+            .num_layers = config.num_hidden_layers,
+            .num_kv_heads = config.num_key_value_heads,
+            .head_dim = config.head_dim,
+            .context_length = config.max_position_embeddings > 0 ? config.max_position_embeddings : kDefaultContext};
+  }
+
+  ModelInfo info_;
+  nn::Embedding embed_tokens_;
+  std::vector<Layer> layers_;
+  nn::RMSNorm norm_;
+  std::optional<nn::Linear> lm_head_;
+};
+
+}  // namespace redpoll::models

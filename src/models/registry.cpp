@@ -1,0 +1,55 @@
+#include "models/registry.h"
+
+#include "nn/rope.h"
+
+namespace redpoll::models {
+namespace {
+
+constexpr Family kFamilies[] = {
+    {"llama", make_llama},
+    {"mistral", make_llama},
+    {"qwen2", make_qwen2},
+    {"qwen3", make_qwen3},
+};
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config) {
+  if (config.sliding_window && config.use_sliding_window) {
+    return fail(ErrorCode::kUnsupported,
+                "the model's config: sliding_window " + std::to_string(*config.sliding_window) +
+                    " is not supported for model_type '" + config.model_type + "'",
+                "sliding_window");
+  }
+  if (config.hidden_act != "silu") {
+    return fail(ErrorCode::kUnsupported,
+                "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'", "hidden_act");
+  }
+  ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config));
+  return nn::AttentionOptions{.hidden_size = config.hidden_size,
+                              .num_heads = config.num_attention_heads,
+                              .num_kv_heads = config.num_key_value_heads,
+                              .head_dim = config.head_dim,
+                              .rope = std::move(rope)};
+}
+
+Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {
+  const checkpoint::Config& config = checkpoint.config;
+  RETURN_IF_ERROR(checkpoint::require_decoder_fields(config));
+  std::string known;
+  for (const Family& family : kFamilies) {
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+    if (family.model_type != config.model_type) continue;
+    nn::Parameters parameters(checkpoint, kernels);
+    ASSIGN_OR_RETURN(std::unique_ptr<Model> model, family.make(parameters.root(), config));
+    RETURN_IF_ERROR(parameters.finish());
+    return model;
+  }
+  return fail(ErrorCode::kUnsupported,
+              "the model's config: model_type '" + config.model_type + "' is not supported; known are " + known,
+              "model_type");
+}
+
+}  // namespace redpoll::models

@@ -1,0 +1,38 @@
+// The families: config.json's `model_type` to the function that builds it. To add one, write src/models/<model_type>.cpp
+// and a line in registry.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "kernels/kernels.h"
+#include "models/model.h"
+#include "nn/attention.h"
+
+namespace redpoll::models {
+
+struct Family {
+  std::string_view model_type;
+  Result<std::unique_ptr<Model>> (*make)(const nn::Scope& root, const checkpoint::Config& config);
+};
+
+[[nodiscard]] std::span<const Family> families();
+
+/// Builds the model of a checkpoint on the engine thread. kUnsupported names an unknown model_type and lists the known
+/// ones; kCorruptFile lists tensors that are missing, misshapen or that no layer read. The checkpoint may be dropped
+/// afterwards.
+[[nodiscard]] Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint,
+                                                        const kernels::Kernels& kernels);
+
+/// Attention over all earlier tokens, as the config describes it. Fails for configs that ask for a sliding window,
+/// for an activation other than silu, or for a rotary embedding that is not known.
+[[nodiscard]] Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config);
+
+Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoint::Config& config);
+
+}  // namespace redpoll::models

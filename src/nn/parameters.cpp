@@ -1,0 +1,187 @@
+#include "nn/parameters.h"
+
+#include <mlx/device.h>
+#include <mlx/ops.h>
+#include <mlx/transforms.h>
+
+#include <algorithm>
+
+namespace redpoll::nn {
+namespace {
+
+using checkpoint::DType;
+
+std::optional<kernels::WeightType> weight_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return kernels::WeightType::kF32;
+    case DType::kF16: return kernels::WeightType::kF16;
+    case DType::kBF16: return kernels::WeightType::kBF16;
+    default: return std::nullopt;
+  }
+}
+
+mx::Dtype mlx_type(kernels::WeightType type) {
+  switch (type) {
+    case kernels::WeightType::kF32: return mx::float32;
+    case kernels::WeightType::kF16: return mx::float16;
+    case kernels::WeightType::kBF16: return mx::bfloat16;
+  }
+  return mx::float32;
+}
+
+// The first few of a list and how many there are, so that a checkpoint of another family does not print a thousand.
+std::string joined(const std::vector<std::string>& items, std::string_view separator) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(items.size(), kShown); ++i) {
+    if (i > 0) text += separator;
+    text += items[i];
+  }
+  if (items.size() > kShown) text += std::string(separator) + "and " + std::to_string(items.size() - kShown) + " more";
+  return text;
+}
+
+}  // namespace
+
+Scope Parameters::root() {
+  const Scope whole(*this, "");
+  const Scope language = whole["language_model"];
+  return language["model"]["embed_tokens"].has("weight") ? language : whole;
+}
+
+const checkpoint::Tensor* Parameters::read(const std::string& name) {
+  const checkpoint::Tensor* tensor = checkpoint_.parameters.find(name);
+  if (tensor != nullptr) read_.insert(name);
+  return tensor;
+}
+
+Status Parameters::finish() const {
+  if (!problems_.empty()) {
+    return fail(ErrorCode::kCorruptFile, checkpoint_.path.string() + " does not hold the tensors of a " +
+                                             checkpoint_.config.model_type + " model: " + joined(problems_, "; "));
+  }
+  std::vector<std::string> unread;
+  for (const std::string& name : checkpoint_.parameters.names()) {
+    if (!read_.contains(name)) unread.push_back(name);
+  }
+  if (!unread.empty()) {
+    return fail(ErrorCode::kCorruptFile,
+                checkpoint_.path.string() + " holds tensors that a " + checkpoint_.config.model_type +
+                    " model does not have: " + joined(unread, ", "));
+  }
+  return {};
+}
+
+std::string Scope::full(std::string_view name) const { return prefix_ + std::string(name); }
+
+Scope Scope::operator[](std::string_view name) const { return {parameters_, full(name) + "."}; }
+
+bool Scope::has(std::string_view name) const { return parameters_.checkpoint_.parameters.find(full(name)) != nullptr; }
+
+void Scope::ignore() const {
+  for (const std::string& name : parameters_.checkpoint_.parameters.names()) {
+    if (name.starts_with(prefix_)) parameters_.read_.insert(name);
+  }
+}
+
+const checkpoint::Tensor* Scope::expect(std::string_view name, const std::vector<std::int64_t>& shape) const {
+  const checkpoint::Tensor* tensor = parameters_.read(full(name));
+  if (tensor == nullptr) {
+    parameters_.record(full(name) + " is missing");
+    return nullptr;
+  }
+  if (tensor->shape != shape) {
+    parameters_.record(full(name) + " has shape " + checkpoint::shape_text(tensor->shape) + ", expected " + checkpoint::shape_text(shape));
+    return nullptr;
+  }
+  return tensor;
+}
+
+mx::array Scope::vector(std::string_view name, int size) const {
+  const checkpoint::Tensor* tensor = expect(name, {size});
+  if (tensor == nullptr) return mx::zeros({size});
+  const auto type = weight_type(tensor->dtype);
+  if (!type) {
+    parameters_.record(full(name) + " has type " + std::string(checkpoint::dtype_name(tensor->dtype)) +
+                       ", expected F32, F16 or BF16");
+    return mx::zeros({size});
+  }
+  mx::array stored({size}, mlx_type(*type), nullptr, {});
+  stored.set_data(mx::allocator::malloc(tensor->bytes.size()));
+  std::copy(tensor->bytes.begin(), tensor->bytes.end(), stored.data<std::byte>());
+  stored.set_status(mx::array::Status::available);
+  if (mx::default_device() == mx::Device::cpu) stored = mx::astype(stored, mx::float32);
+  mx::eval(stored);
+  parameters_.loaded_bytes_ += stored.nbytes();
+  return stored;
+}
+
+std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features) const {
+  kernels::MatrixWeights weights;
+  weights.out_features = out_features;
+  weights.in_features = in_features;
+  const checkpoint::Tensor* weight = nullptr;
+  if (has("scales")) {
+    if (!add_quantization(weights)) return nullptr;
+    weight = expect("weight", {out_features, static_cast<std::int64_t>(in_features) * weights.bits / 32});
+    if (weight != nullptr && weight->dtype != DType::kU32) {
+      parameters_.record(full("weight") + " is quantized and must be U32");
+      return nullptr;
+    }
+  } else {
+    weight = expect("weight", {out_features, in_features});
+    if (weight != nullptr) {
+      const auto type = weight_type(weight->dtype);
+      if (!type) {
+        parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
+                           ", expected F32, F16 or BF16");
+        return nullptr;
+      }
+      weights.type = *type;
+    }
+  }
+  if (weight == nullptr) return nullptr;
+  weights.weight = weight->bytes;
+  weights.storage = weight->storage;
+  auto matrix = parameters_.kernels_.make_matrix(std::move(weights));
+  parameters_.loaded_bytes_ += matrix->num_bytes();
+  return matrix;
+}
+
+// Fills bits, group size, scales and biases from the config's quantization table and checks them against the tensors.
+bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
+  const std::string module = prefix_.substr(0, prefix_.size() - 1);
+  const auto spec = parameters_.checkpoint_.quantization.spec_for(module);
+  if (!spec) {
+    parameters_.record(module + " has scales, but the config does not say how it is quantized");
+    return false;
+  }
+  if (spec->mode != "affine") {
+    parameters_.record(module + " is quantized as '" + spec->mode + "'; only affine is supported");
+    return false;
+  }
+  const bool divides = spec->group_size > 0 && weights.in_features % spec->group_size == 0 &&
+                       weights.in_features * spec->bits % 32 == 0;
+  if (!divides) {
+    parameters_.record(module + " has " + std::to_string(weights.in_features) + " inputs, which groups of " +
+                       std::to_string(spec->group_size) + " do not divide");
+    return false;
+  }
+  const std::vector<std::int64_t> shape = {weights.out_features, weights.in_features / spec->group_size};
+  const checkpoint::Tensor* scales = expect("scales", shape);
+  const checkpoint::Tensor* biases = expect("biases", shape);
+  if (scales == nullptr || biases == nullptr) return false;
+  const auto type = weight_type(scales->dtype);
+  if (!type || biases->dtype != scales->dtype) {
+    parameters_.record(module + " needs scales and biases of one type, F32, F16 or BF16");
+    return false;
+  }
+  weights.type = *type;
+  weights.bits = spec->bits;
+  weights.group_size = spec->group_size;
+  weights.scales = scales->bytes;
+  weights.biases = biases->bytes;
+  return true;
+}
+
+}  // namespace redpoll::nn

@@ -1,0 +1,78 @@
+// Parameters: a checkpoint's tensors by name while a model is being built. Blocks ask a Scope, a prefix view, for what
+// they need; so a key name stands in the code once, as a constructor argument, and constructors cannot fail: what is
+// missing or has a wrong shape is recorded, and `finish` reports all of it at once, together with the tensors that
+// nobody asked for. A model whose `finish` failed must be thrown away unused.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "kernels/kernels.h"
+
+namespace redpoll::nn {
+
+namespace mx = mlx::core;
+
+class Scope;
+
+/// Lives on the engine thread for the time of a load; keeps references to both arguments.
+class Parameters {
+ public:
+  Parameters(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels)
+      : checkpoint_(checkpoint), kernels_(kernels) {}
+
+  /// The whole checkpoint, or the text part of one that keeps it under "language_model.".
+  [[nodiscard]] Scope root();
+  /// Fails with every recorded error, or with the tensors that were never read.
+  [[nodiscard]] Status finish() const;
+  /// Bytes that the model's matrices and vectors take once loaded.
+  [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
+
+ private:
+  friend class Scope;
+  [[nodiscard]] const checkpoint::Tensor* read(const std::string& name);
+  void record(std::string problem) { problems_.push_back(std::move(problem)); }
+
+  const checkpoint::Checkpoint& checkpoint_;
+  const kernels::Kernels& kernels_;
+  std::unordered_set<std::string> read_;
+  std::vector<std::string> problems_;
+  std::size_t loaded_bytes_ = 0;
+};
+
+/// A prefix of names: scope["self_attn"]["q_proj"] stands for "self_attn.q_proj.".
+class Scope {
+ public:
+  Scope(Parameters& parameters, std::string prefix) : parameters_(parameters), prefix_(std::move(prefix)) {}
+
+  [[nodiscard]] Scope operator[](std::string_view name) const;
+  [[nodiscard]] Scope operator[](int index) const { return (*this)[std::to_string(index)]; }
+
+  [[nodiscard]] bool has(std::string_view name) const;
+
+  /// "weight", (out_features, in_features), dense, or quantized if "scales" stands beside it. nullptr when recorded.
+  [[nodiscard]] std::shared_ptr<const kernels::Matrix> matrix(int out_features, int in_features) const;
+  /// A (size) vector; float32 on a CPU, as stored elsewhere. Zeros when recorded.
+  [[nodiscard]] mx::array vector(std::string_view name, int size) const;
+  /// Tensors under this prefix that a model leaves unread on purpose, such as precomputed rotary frequencies.
+  void ignore() const;
+  /// Of all scopes of these parameters so far.
+  [[nodiscard]] std::size_t loaded_bytes() const { return parameters_.loaded_bytes(); }
+
+ private:
+  [[nodiscard]] std::string full(std::string_view name) const;
+  [[nodiscard]] const checkpoint::Tensor* expect(std::string_view name, const std::vector<std::int64_t>& shape) const;
+  [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights) const;
+
+  Parameters& parameters_;
+  std::string prefix_;  // "" or ends with "."
+};
+
+}  // namespace redpoll::nn

@@ -1,0 +1,78 @@
+#include "nn/rope.h"
+
+#include <mlx/ops.h>
+#include <mlx/transforms.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace redpoll::nn {
+namespace {
+
+namespace mx = mlx::core;
+
+// Frequencies are computed with MLX's own float32 operations, in mlx-lm's order: the same formula in double differs in
+// the last bit of every fourth one, which changes tokens later. Periods are theta^(2i/d), frequencies their inverse.
+
+mx::array scalar(double value) { return mx::array(static_cast<float>(value)); }
+
+// What mx.fast.rope does with a base: exp(-i * log(base) / (d / 2)).
+mx::array default_frequencies(int half, double theta) {
+  const mx::array steps = mx::arange(0.0, -half, -1.0, mx::float32);
+  return mx::exp(steps * scalar(std::log(static_cast<float>(theta)) / static_cast<float>(half)));
+}
+
+mx::array periods(int dims, double theta) {
+  return mx::power(scalar(theta), mx::arange(0.0, dims, 2.0, mx::float32) / scalar(dims));
+}
+
+// Llama 3.1: wavelengths beyond the original context are stretched by `factor`, short ones kept, those between blended
+// (meta-llama/llama-models, apply_scaling).
+mx::array llama3_periods(const mx::array& plain, const checkpoint::RopeScaling& scaling) {
+  const double context = scaling.original_max_position_embeddings;
+  const double low_wavelength = context / scaling.low_freq_factor;
+  const double high_wavelength = context / scaling.high_freq_factor;
+  const mx::array wavelengths = scalar(2 * std::numbers::pi) * plain;
+  const mx::array stretched = mx::where(wavelengths > scalar(low_wavelength), plain * scalar(scaling.factor), plain);
+  const mx::array between =
+      mx::logical_and(wavelengths > scalar(high_wavelength), wavelengths < scalar(low_wavelength));
+  const mx::array smooth = (scalar(context) / wavelengths - scalar(scaling.low_freq_factor)) /
+                           scalar(scaling.high_freq_factor - scaling.low_freq_factor);
+  const mx::array blended = plain / ((scalar(1) - smooth) / scalar(scaling.factor) + smooth);
+  return mx::where(between, blended, stretched);
+}
+
+mx::array frequencies(int dims, double theta, const checkpoint::RopeScaling& scaling) {
+  using Type = checkpoint::RopeScaling::Type;
+  switch (scaling.type) {
+    case Type::kDefault: return default_frequencies(dims / 2, theta);
+    // mlx-lm scales the positions; scaling the frequencies instead rounds the same product.
+    case Type::kLinear: return default_frequencies(dims / 2, theta) * scalar(1 / scaling.factor);
+    case Type::kLlama3: return mx::reciprocal(llama3_periods(periods(dims, theta), scaling));
+    case Type::kFactors: {
+      std::vector<float> factors(scaling.frequency_factors.begin(), scaling.frequency_factors.end());
+      return mx::reciprocal(periods(dims, theta) * mx::array(factors.data(), {dims / 2}, mx::float32));
+    }
+  }
+  return default_frequencies(dims / 2, theta);
+}
+
+}  // namespace
+
+Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config) {
+  ASSIGN_OR_RETURN(const checkpoint::RopeScaling scaling, checkpoint::parse_rope_scaling(config));
+  const int dims = config.head_dim;
+  if (dims % 2 != 0) {
+    return fail(ErrorCode::kUnsupported,
+                "the model's config: head_dim " + std::to_string(dims) + " is odd, so it cannot be rotated in pairs",
+                "head_dim");
+  }
+  mx::array computed = mx::contiguous(frequencies(dims, config.rope_theta, scaling));
+  mx::eval(computed);
+  const float* first = computed.data<float>();
+  return kernels::RopeSpec{.dims = dims,
+                           .interleaved = config.rope_traditional,
+                           .inverse_frequencies = {first, first + dims / 2}};
+}
+
+}  // namespace redpoll::nn

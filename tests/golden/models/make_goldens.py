@@ -1,0 +1,208 @@
+"""Tiny seeded checkpoints per family, and what mlx-lm computes from them in float32.
+
+usage: make_goldens.py [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
+
+Writes, beside this file, one folder per variant: config.json, *.safetensors and expected.safetensors with `tokens`
+(n) and teacher-forced `logits` (n, vocab). Every variant has real structure: grouped heads, a head_dim that is not
+hidden / heads, prompts longer than the original context of its rope scaling, weights that differ per layer.
+
+With --mlx FOLDER (the starter model as an MLX checkpoint) it also writes starter_greedy.json: greedy continuations of
+eight prompts, 64 tokens each, end of sequence ignored.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import load_model
+
+HERE = pathlib.Path(__file__).parent
+VOCAB = 96
+BASE = dict(
+    vocab_size=VOCAB,
+    hidden_size=64,
+    num_hidden_layers=2,
+    intermediate_size=96,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    rms_norm_eps=1e-5,
+    rope_theta=10000.0,
+    max_position_embeddings=256,
+    hidden_act="silu",
+    tie_word_embeddings=True,
+)
+LLAMA3_ROPE = dict(
+    rope_type="llama3",
+    factor=8.0,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=32,
+)
+# name -> (config, dtype, bits of the projections, bits of the embedding, number of shards)
+VARIANTS = {
+    "llama_bias_llama3_rope": (
+        dict(
+            BASE,
+            model_type="llama",
+            hidden_size=48,
+            intermediate_size=64,
+            head_dim=24,
+            attention_bias=True,
+            mlp_bias=True,
+            tie_word_embeddings=False,
+            rope_scaling=LLAMA3_ROPE,
+        ),
+        mx.bfloat16,
+        0,
+        0,
+        1,
+    ),
+    "llama_interleaved_linear_rope_4bit": (
+        dict(BASE, model_type="llama", rope_traditional=True, rope_scaling=dict(type="linear", factor=2.0)),
+        mx.float16,
+        4,
+        8,
+        1,
+    ),
+    "mistral_f32": (dict(BASE, model_type="mistral", hidden_size=32, intermediate_size=48, sliding_window=None, head_dim=16), mx.float32, 0, 0, 1),
+    "qwen2_f16": (dict(BASE, model_type="qwen2", hidden_size=48, intermediate_size=64, rope_theta=1e6), mx.float16, 0, 0, 1),
+    "qwen3_4bit_two_shards": (dict(BASE, model_type="qwen3", head_dim=32, rope_theta=1e6), mx.float16, 4, 4, 2),
+    "qwen3_untied_6bit": (
+        dict(BASE, model_type="qwen3", head_dim=32, rope_theta=1e6, tie_word_embeddings=False),
+        mx.bfloat16,
+        6,
+        0,
+        1,
+    ),
+}
+
+
+def model_class(model_type):
+    name = {"mistral": "llama"}.get(model_type, model_type)
+    module = __import__(f"mlx_lm.models.{name}", fromlist=["Model", "ModelArgs"])
+    return module.Model, module.ModelArgs
+
+
+def randomize(model, dtype):
+    def draw(parameter):
+        if parameter.ndim == 1:  # norms near one, biases too: both far from doing nothing
+            return (1.0 + 0.3 * mx.random.normal(parameter.shape)).astype(dtype)
+        return (mx.random.normal(parameter.shape) * (1.5 / parameter.shape[-1] ** 0.5)).astype(dtype)
+
+    model.update(tree_map(draw, model.parameters()))
+
+
+def quantize(model, config, bits, embedding_bits):
+    group_size = 32
+    config["quantization"] = {"group_size": group_size, "bits": bits}
+
+    def decide(path, module):
+        if not hasattr(module, "to_quantized"):
+            return False
+        if "embed_tokens" in path and embedding_bits != bits:
+            rule = {"group_size": group_size, "bits": embedding_bits} if embedding_bits else False
+            config["quantization"][path] = rule
+            return rule
+        return True
+
+    nn.quantize(model, group_size=group_size, bits=bits, class_predicate=decide)
+
+
+def save(folder, model, config, shards):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    weights = tree_flatten(model.parameters())
+    if shards == 1:
+        mx.save_safetensors(str(folder / "model.safetensors"), dict(weights), {"format": "mlx"})
+        return
+    index = {"metadata": {}, "weight_map": {}}
+    for shard in range(shards):
+        name = f"model-{shard + 1:05d}-of-{shards:05d}.safetensors"
+        part = dict(weights[shard::shards])
+        mx.save_safetensors(str(folder / name), part, {"format": "mlx"})
+        index["weight_map"] |= {key: name for key in part}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def make_variant(seed, name):
+    config, dtype, bits, embedding_bits, shards = VARIANTS[name]
+    config = dict(config)
+    mx.random.seed(seed)
+    Model, ModelArgs = model_class(config["model_type"])
+    model = Model(ModelArgs.from_dict(config))
+    randomize(model, dtype)
+    if bits:
+        quantize(model, config, bits, embedding_bits)
+    folder = HERE / name
+    save(folder, model, config, shards)
+
+    loaded, _ = load_model(folder)
+    loaded.set_dtype(mx.float32)
+    tokens = mx.random.randint(0, VOCAB, (70,))
+    logits = loaded(tokens[None], cache=make_prompt_cache(loaded))[0]
+    mx.save_safetensors(
+        str(folder / "expected.safetensors"),
+        {"tokens": tokens.astype(mx.int32), "logits": logits.astype(mx.float32)},
+    )
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{name}: {size / 1000:.0f} kB, logits std {logits.std().item():.2f}")
+
+
+PROMPTS = [
+    "What is the capital of France?",
+    "Write a haiku about the sea.",
+    "Explain what a hash table is to a ten-year-old.",
+    "List three prime numbers greater than 50.",
+    "Translate to French: The weather is nice today.",
+    "def fibonacci(n):",
+    "Who wrote the play Hamlet, and when?",
+    "Give me a short recipe with eggs and tomatoes.",
+]
+
+
+def chat_ids(tokenizer, prompt):
+    system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    text = (
+        f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+    )
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def make_starter(folder):
+    from tokenizers import Tokenizer
+
+    model, _ = load_model(pathlib.Path(folder))
+    model.set_dtype(mx.float32)
+    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    cases = []
+    for prompt in PROMPTS:
+        ids = chat_ids(tokenizer, prompt)
+        cache = make_prompt_cache(model)
+        logits = model(mx.array(ids)[None], cache=cache)[0, -1]
+        out, margins = [], []
+        for _ in range(64):
+            top = mx.sort(logits)[-2:]
+            margins.append((top[1] - top[0]).item())
+            out.append(mx.argmax(logits).item())
+            logits = model(mx.array([[out[-1]]]), cache=cache)[0, -1]
+        cases.append({"prompt": prompt, "prompt_token_ids": ids, "token_ids": out, "min_margin": min(margins)})
+        print(prompt, min(margins), tokenizer.decode(out)[:60].replace("\n", " "))
+    (HERE / "starter_greedy.json").write_text(
+        "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mlx", help="the starter model as an MLX checkpoint folder with its tokenizer.json")
+    arguments = parser.parse_args()
+    for seed, name in enumerate(VARIANTS):
+        make_variant(seed, name)
+    if arguments.mlx:
+        make_starter(arguments.mlx)

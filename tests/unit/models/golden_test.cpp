@@ -1,0 +1,144 @@
+// Every tiny checkpoint of tests/golden/models against the logits that mlx-lm computed from it in float32, for each
+// kernel set; and on the CPU set the same bits alone, in a batch and for any way to cut the prompt.
+#include <gmock/gmock.h>
+#include <mlx/ops.h>
+#include <mlx/transforms.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "models/registry.h"
+#include "unit/models/batches.h"
+
+namespace redpoll {
+namespace {
+
+namespace fs = std::filesystem;
+using test::feed;
+using test::FedSequence;
+using test::make_blocks;
+
+const fs::path kGoldens = fs::path(REDPOLL_TEST_DATA) / "golden" / "models";
+
+struct Golden {
+  checkpoint::Checkpoint checkpoint;
+  std::vector<TokenId> tokens;
+  std::vector<float> logits;  // (tokens, vocab)
+};
+
+template <typename T>
+std::vector<T> values_of(const checkpoint::Tensor& tensor) {
+  std::vector<T> values(tensor.bytes.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+Golden load_golden(const std::string& name) {
+  auto opened = checkpoint::open_checkpoint(kGoldens / name);
+  EXPECT_TRUE(opened) << opened.error().message;
+  auto expected = checkpoint::read_safetensors_file(kGoldens / name / "expected.safetensors");
+  EXPECT_TRUE(expected) << expected.error().message;
+  return {std::move(*opened), values_of<TokenId>(*expected->find("tokens")),
+          values_of<float>(*expected->find("logits"))};
+}
+
+/// A model with a cache of its own; `run` gives the logits of every token of the batch.
+class Runner {
+ public:
+  Runner(const checkpoint::Checkpoint& checkpoint, const kernels::KernelOptions& options)
+      : kernels_(kernels::make_kernels(options)) {
+    auto made = models::make_model(checkpoint, *kernels_);
+    EXPECT_TRUE(made) << made.error().message;
+    model_ = std::move(*made);
+    const models::ModelInfo& info = model_->info();
+    for (int i = 0; i < info.num_layers; ++i) {
+      kv_.push_back(kernels_->make_kv_storage({.num_blocks = 64,
+                                               .block_tokens = test::kBlockTokens,
+                                               .num_kv_heads = info.num_kv_heads,
+                                               .head_dim = info.head_dim}));
+    }
+  }
+
+  std::vector<float> run(const kernels::RaggedBatch& batch) {
+    nn::ForwardContext context{*kernels_, batch, kv_};
+    mx::array logits = mx::contiguous(model_->forward(context));
+    mx::eval(logits);
+    return {logits.data<float>(), logits.data<float>() + logits.size()};
+  }
+
+ private:
+  std::unique_ptr<kernels::Kernels> kernels_;
+  std::unique_ptr<models::Model> model_;
+  std::vector<kernels::KvStorage> kv_;
+};
+
+std::vector<float> run_in_chunks(Runner& runner, FedSequence sequence, int chunk) {
+  std::vector<float> logits;
+  while (sequence.num_computed < static_cast<int>(sequence.tokens.size())) {
+    kernels::RaggedBatch batch;
+    const int left = static_cast<int>(sequence.tokens.size()) - sequence.num_computed;
+    feed(batch, sequence, std::min(chunk, left));
+    const auto part = runner.run(batch);
+    logits.insert(logits.end(), part.begin(), part.end());
+  }
+  return logits;
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kGoldens)) {
+    if (entry.is_directory() && fs::exists(entry.path() / "config.json")) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class GoldenTest : public testing::TestWithParam<std::string> {};
+
+void expect_logits(const Golden& golden, const kernels::KernelOptions& options, int chunk) {
+  Runner runner(golden.checkpoint, options);
+  const auto got = run_in_chunks(runner, {golden.tokens, 0, make_blocks(golden.tokens.size(), 3, 2)}, chunk);
+  ASSERT_EQ(got.size(), golden.logits.size());
+  float worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - golden.logits[i]));
+  // Logits have a standard deviation of about 1.5; float32 sums in another order differ by some 1e-6.
+  EXPECT_LT(worst, 2e-5F);
+}
+
+TEST_P(GoldenTest, ReferenceKernelsMatchMlxLm) {
+  expect_logits(load_golden(GetParam()), {.num_threads = 1, .reference = true}, 33);
+}
+
+TEST_P(GoldenTest, FastKernelsMatchMlxLm) { expect_logits(load_golden(GetParam()), {.num_threads = 2}, 1000); }
+
+TEST_P(GoldenTest, FastKernelsGiveTheSameBitsForEveryChunking) {
+  const Golden golden = load_golden(GetParam());
+  Runner runner(golden.checkpoint, {.num_threads = 2});
+  const FedSequence sequence{golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)};
+  const auto whole = run_in_chunks(runner, sequence, 1000);
+  for (const int chunk : {1, 7, 8, 9, 32}) EXPECT_EQ(run_in_chunks(runner, sequence, chunk), whole) << chunk;
+}
+
+TEST_P(GoldenTest, FastKernelsGiveTheSameBitsInABatch) {
+  const Golden golden = load_golden(GetParam());
+  Runner runner(golden.checkpoint, {.num_threads = 2});
+  const auto alone = run_in_chunks(runner, {golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)}, 1000);
+
+  std::vector<TokenId> reversed(golden.tokens.rbegin(), golden.tokens.rend());
+  FedSequence other{reversed, 0, make_blocks(reversed.size(), 1, 2)};
+  FedSequence same{golden.tokens, 0, make_blocks(golden.tokens.size(), 2, 2)};
+  kernels::RaggedBatch batch;
+  feed(batch, other, 5);
+  feed(batch, same, static_cast<int>(same.tokens.size()));
+  const auto both = runner.run(batch);
+  const std::size_t vocab = golden.logits.size() / golden.tokens.size();
+  EXPECT_EQ(std::vector<float>(both.begin() + static_cast<std::ptrdiff_t>(5 * vocab), both.end()), alone);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, testing::ValuesIn(golden_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace redpoll
