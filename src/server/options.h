@@ -1,0 +1,51 @@
+// ServerOptions: everything that `redpoll serve` can be told. Plain data, filled by the command line or by tests.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+
+namespace redpoll::server {
+
+/// What a request does not say itself. Absent values fall back to the model's generation_config.json.
+struct SamplingDefaults {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<int> max_tokens;  // absent: as many as the context leaves
+};
+
+/// How a model is run.
+struct EngineSettings {
+  int max_batch = 8;
+  int max_queue = 64;
+  int context_length = 0;      // tokens; 0: the model's, as memory allows
+  double memory_budget_gb = 0;  // weights and cache, in units of 2^30 bytes; 0: 75 % of RAM
+  int step_tokens = 512;
+  int threads = 0;  // for kernels; 0: physical cores
+};
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;  // 0: any free one
+  std::string model;          // see locate_model
+  std::string alias;          // the served id; empty: the model's own name
+
+  std::string api_key_file;
+  std::vector<std::string> allow_origins;
+  std::vector<std::string> allow_hosts;
+  bool insecure = false;  // serve other machines without keys
+
+  EngineSettings engine;
+  SamplingDefaults defaults;
+  std::chrono::milliseconds request_timeout{0};  // from parsed to last byte; 0: none
+  bool web_page = true;
+
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+};
+
+}  // namespace redpoll::server
