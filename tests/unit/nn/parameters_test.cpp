@@ -1,0 +1,133 @@
+// What a model loader reports about a checkpoint that does not fit: everything at once, by name.
+#include "nn/parameters.h"
+
+#include <gmock/gmock.h>
+
+#include "nn/linear.h"
+
+namespace redpoll::nn {
+namespace {
+
+using checkpoint::DType;
+using testing::HasSubstr;
+
+class ParametersTest : public testing::Test {
+ protected:
+  ParametersTest() {
+    checkpoint_.path = "some-model";
+    checkpoint_.config.model_type = "llama";
+  }
+
+  void add(const std::string& name, DType dtype, std::vector<std::int64_t> shape) {
+    const auto size = checkpoint::array_bytes(dtype, shape);
+    ASSERT_TRUE(size);
+    const auto memory = checkpoint::allocate_bytes(*size);
+    std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
+    ASSERT_TRUE(checkpoint_.parameters.insert(name, {dtype, std::move(shape), memory.bytes, memory.storage}));
+  }
+  void quantize(std::string_view table) {
+    auto parsed = parse_json(table);
+    ASSERT_TRUE(parsed);
+    auto made = checkpoint::QuantizationTable::parse(parsed->as_object());
+    ASSERT_TRUE(made) << made.error().message;
+    checkpoint_.quantization = *made;
+  }
+  /// The message of loading one (64, 32) Linear at "proj", or "" if it loads.
+  std::string load_linear(Bias bias = Bias::kNone) {
+    Parameters parameters(checkpoint_, *kernels_);
+    const Linear linear(parameters.root()["proj"], 32, 64, bias);
+    const Status status = parameters.finish();
+    return status ? "" : status.error().message;
+  }
+
+  checkpoint::Checkpoint checkpoint_;
+  std::unique_ptr<kernels::Kernels> kernels_ = kernels::make_kernels({.num_threads = 1});
+};
+
+TEST_F(ParametersTest, LoadsWhatIsThere) {
+  add("proj.weight", DType::kF16, {64, 32});
+  add("proj.bias", DType::kF32, {64});
+  EXPECT_EQ(load_linear(Bias::kRequired), "");
+}
+
+TEST_F(ParametersTest, ListsEveryProblemAtOnce) {
+  add("proj.weight", DType::kF16, {32, 64});
+  EXPECT_EQ(load_linear(Bias::kRequired),
+            "some-model does not hold the tensors of a llama model: proj.weight has shape (32, 64), expected (64, 32); "
+            "proj.bias is missing");
+}
+
+TEST_F(ParametersTest, NamesTensorsThatNoLayerRead) {
+  add("proj.weight", DType::kF16, {64, 32});
+  add("proj.bias", DType::kF16, {64});
+  add("extra.weight", DType::kF16, {1});
+  EXPECT_EQ(load_linear(), "some-model holds tensors that a llama model does not have: extra.weight, proj.bias");
+}
+
+TEST_F(ParametersTest, ShortensALongList) {
+  add("proj.weight", DType::kF16, {64, 32});
+  for (int i = 0; i < 20; ++i) add("other." + std::to_string(i), DType::kF16, {1});
+  EXPECT_THAT(load_linear(), HasSubstr("and 12 more"));
+}
+
+TEST_F(ParametersTest, IgnoredTensorsAreNotUnread) {
+  add("proj.weight", DType::kF16, {64, 32});
+  add("rotary.inv_freq", DType::kF32, {8});
+  Parameters parameters(checkpoint_, *kernels_);
+  const Linear linear(parameters.root()["proj"], 32, 64);
+  parameters.root()["rotary"].ignore();
+  EXPECT_TRUE(parameters.finish());
+}
+
+TEST_F(ParametersTest, RefusesAnIntegerWeight) {
+  add("proj.weight", DType::kI32, {64, 32});
+  EXPECT_THAT(load_linear(), HasSubstr("proj.weight has type I32, expected F32, F16 or BF16"));
+}
+
+TEST_F(ParametersTest, LoadsAQuantizedWeight) {
+  quantize(R"({"quantization": {"group_size": 32, "bits": 4}})");
+  add("proj.weight", DType::kU32, {64, 4});
+  add("proj.scales", DType::kF16, {64, 1});
+  add("proj.biases", DType::kF16, {64, 1});
+  EXPECT_EQ(load_linear(), "");
+}
+
+TEST_F(ParametersTest, RefusesScalesThatTheConfigDoesNotExplain) {
+  add("proj.weight", DType::kU32, {64, 4});
+  add("proj.scales", DType::kF16, {64, 1});
+  add("proj.biases", DType::kF16, {64, 1});
+  EXPECT_THAT(load_linear(), HasSubstr("proj has scales, but the config does not say how it is quantized"));
+}
+
+TEST_F(ParametersTest, RefusesGroupsThatDoNotDivideTheInputs) {
+  quantize(R"({"quantization": {"group_size": 64, "bits": 4}})");
+  add("proj.weight", DType::kU32, {64, 4});
+  add("proj.scales", DType::kF16, {64, 1});
+  add("proj.biases", DType::kF16, {64, 1});
+  EXPECT_THAT(load_linear(), HasSubstr("proj has 32 inputs, which groups of 64 do not divide"));
+}
+
+TEST_F(ParametersTest, RefusesAWeightPackedForOtherBits) {
+  quantize(R"({"quantization": {"group_size": 32, "bits": 8}})");
+  add("proj.weight", DType::kU32, {64, 4});
+  add("proj.scales", DType::kF16, {64, 1});
+  add("proj.biases", DType::kF16, {64, 1});
+  EXPECT_THAT(load_linear(), HasSubstr("proj.weight has shape (64, 4), expected (64, 8)"));
+}
+
+TEST_F(ParametersTest, RefusesModesItCannotCompute) {
+  quantize(R"({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}})");
+  add("proj.weight", DType::kU32, {64, 4});
+  add("proj.scales", DType::kU8, {64, 1});
+  EXPECT_THAT(load_linear(), HasSubstr("proj is quantized as 'mxfp4'; only affine is supported"));
+}
+
+TEST_F(ParametersTest, FindsTheTextModelUnderLanguageModel) {
+  add("language_model.model.embed_tokens.weight", DType::kF16, {2, 2});
+  add("language_model.proj.weight", DType::kF16, {64, 32});
+  Parameters parameters(checkpoint_, *kernels_);
+  EXPECT_TRUE(parameters.root()["proj"].has("weight"));
+}
+
+}  // namespace
+}  // namespace redpoll::nn

@@ -1,0 +1,80 @@
+// Frequencies against the formulas in double, and the refusals.
+#include "nn/rope.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace redpoll::nn {
+namespace {
+
+checkpoint::Config config_with(std::string_view rope_scaling) {
+  auto config = checkpoint::parse_config(
+      R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1,
+          "intermediate_size": 64, "vocab_size": 8, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+          "rope_scaling": )" + std::string(rope_scaling) + "}");
+  EXPECT_TRUE(config) << config.error().message;
+  return *config;
+}
+
+std::vector<float> frequencies(std::string_view rope_scaling) {
+  const auto rope = make_rope(config_with(rope_scaling));
+  EXPECT_TRUE(rope) << rope.error().message;
+  EXPECT_EQ(rope->dims, 64);
+  return rope->inverse_frequencies;
+}
+
+double plain(int i) { return std::pow(500000.0, -2.0 * i / 64); }
+
+TEST(RopeTest, DefaultFollowsTheta) {
+  const auto got = frequencies("null");
+  ASSERT_EQ(got.size(), 32U);
+  for (int i = 0; i < 32; ++i) EXPECT_NEAR(got[i] / plain(i), 1, 1e-6) << i;
+}
+
+TEST(RopeTest, LinearDividesByTheFactor) {
+  const auto got = frequencies(R"({"rope_type": "linear", "factor": 4.0})");
+  for (int i = 0; i < 32; ++i) EXPECT_NEAR(got[i] / (plain(i) / 4), 1, 1e-6) << i;
+}
+
+TEST(RopeTest, Llama3KeepsHighStretchesLowAndBlendsBetween) {
+  const auto got = frequencies(R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                   "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})");
+  int kept = 0, stretched = 0, blended = 0;
+  for (int i = 0; i < 32; ++i) {
+    const double wavelength = 2 * M_PI / plain(i);
+    double expected = plain(i);
+    if (wavelength > 8192) {
+      expected /= 8;
+      ++stretched;
+    } else if (wavelength > 2048) {
+      const double smooth = (8192 / wavelength - 1) / 3;
+      expected *= (1 - smooth) / 8 + smooth;
+      ++blended;
+    } else {
+      ++kept;
+    }
+    EXPECT_NEAR(got[i] / expected, 1, 1e-5) << i;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(stretched, 0);
+  EXPECT_GT(blended, 0);
+}
+
+TEST(RopeTest, NamesATypeItDoesNotKnow) {
+  const auto rope = make_rope(config_with(R"({"rope_type": "spiral", "factor": 2.0})"));
+  ASSERT_FALSE(rope);
+  EXPECT_EQ(rope.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(rope.error().message, testing::HasSubstr("spiral"));
+}
+
+TEST(RopeTest, RefusesAnOddHeadDim) {
+  auto config = config_with("null");
+  config.head_dim = 63;
+  const auto rope = make_rope(config);
+  ASSERT_FALSE(rope);
+  EXPECT_THAT(rope.error().message, testing::HasSubstr("head_dim 63 is odd"));
+}
+
+}  // namespace
+}  // namespace redpoll::nn
