@@ -1,0 +1,20 @@
+// What the sanitizers of a test program are told, however it is started. libmlx comes uninstrumented: its locks,
+// atomics and lifetimes are invisible to them, so reports that pass through it cannot be judged and are left out.
+
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the runtimes look for these names.
+extern "C" {
+
+// Containers that libmlx grew are not annotated, which looks like an overflow when our code reads them.
+const char* __asan_default_options() { return "detect_container_overflow=0:detect_stack_use_after_return=1"; }
+
+// libmlx keeps its schedulers, allocators and caches until the process ends.
+const char* __lsan_default_suppressions() { return "leak:libmlx.so\n"; }
+const char* __lsan_default_options() { return "print_suppressions=0"; }
+
+const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+
+const char* __tsan_default_options() { return "second_deadlock_stack=1"; }
+const char* __tsan_default_suppressions() { return "called_from_lib:libmlx.so\nrace:mlx::core::\n"; }
+
+}  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
