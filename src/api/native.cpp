@@ -1,0 +1,112 @@
+#include "api/native.h"
+
+#include "api/openai/conversation.h"
+#include "api/openai/request_fields.h"
+#include "base/utf8.h"
+
+namespace redpoll::api {
+namespace {
+
+using openai::as_request_object;
+using openai::bad_field;
+
+std::string one_string_object(std::string_view name, const std::string& text) {
+  json::object out;
+  out[name] = text;
+  return dump_json(std::move(out));
+}
+
+json::value piece_json(const std::string& bytes) {
+  if (is_valid_utf8(bytes)) return json::string(bytes);
+  json::array out;
+  for (const char c : bytes) out.emplace_back(static_cast<unsigned char>(c));
+  return out;
+}
+
+// The text under whichever name the client knows; the first present wins.
+Result<std::optional<std::string>> read_text(JsonReader& reader) {
+  std::optional<std::string> text;
+  for (const std::string_view name : {"content", "text", "prompt"}) {
+    ASSIGN_OR_RETURN(std::optional<std::string> value, reader.optional_string(name));
+    if (!text) text = std::move(value);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<TokenizeRequest> parse_tokenize_request(const json::value& body) {
+  ASSIGN_OR_RETURN(const json::object* object, as_request_object(body));
+  JsonReader reader(*object);
+  TokenizeRequest request;
+  ASSIGN_OR_RETURN(std::optional<std::string> text, read_text(reader));
+  if (reader.optional_value("messages") != nullptr) {
+    if (text) return bad_field("messages", "expected either a text or messages, got both");
+    ASSIGN_OR_RETURN(request.input, openai::read_conversation(reader));
+  } else if (text) {
+    request.input = *std::move(text);
+  } else {
+    return fail(ErrorCode::kInvalidArgument, "'content' is required, or 'messages'", "content");
+  }
+  ASSIGN_OR_RETURN(const std::optional<bool> add_special, reader.optional_bool("add_special"));
+  ASSIGN_OR_RETURN(const std::optional<bool> with_pieces, reader.optional_bool("with_pieces"));
+  request.add_special = add_special.value_or(false);
+  request.with_pieces = with_pieces.value_or(false);
+  reader.ignore("model");
+  request.warnings = reader.unread_fields();
+  return request;
+}
+
+std::string format_tokens(std::span<const TokenPiece> tokens, bool with_pieces) {
+  json::array array;
+  array.reserve(tokens.size());
+  for (const TokenPiece& token : tokens) {
+    if (!with_pieces) {
+      array.emplace_back(token.id);
+      continue;
+    }
+    json::object entry;
+    entry["id"] = token.id;
+    entry["piece"] = piece_json(token.bytes);
+    array.emplace_back(std::move(entry));
+  }
+  json::object out;
+  out["tokens"] = std::move(array);
+  return dump_json(std::move(out));
+}
+
+Result<DetokenizeRequest> parse_detokenize_request(const json::value& body, const RequestLimits& limits) {
+  ASSIGN_OR_RETURN(const json::object* object, as_request_object(body));
+  JsonReader reader(*object);
+  DetokenizeRequest request;
+  ASSIGN_OR_RETURN(const json::array* tokens, reader.required_array("tokens"));
+  ASSIGN_OR_RETURN(request.tokens, openai::read_token_ids(*tokens, "tokens", limits));
+  reader.ignore("model");
+  request.warnings = reader.unread_fields();
+  return request;
+}
+
+std::string format_detokenized(const std::string& content) { return one_string_object("content", content); }
+
+Result<TemplateRequest> parse_template_request(const json::value& body) {
+  ASSIGN_OR_RETURN(const json::object* object, as_request_object(body));
+  JsonReader reader(*object);
+  TemplateRequest request;
+  ASSIGN_OR_RETURN(request.conversation, openai::read_conversation(reader));
+  ASSIGN_OR_RETURN(const std::optional<bool> add_prompt, reader.optional_bool("add_generation_prompt"));
+  request.conversation.add_generation_prompt = add_prompt.value_or(true);
+  reader.ignore("model");
+  request.warnings = reader.unread_fields();
+  return request;
+}
+
+std::string format_rendered(const std::string& prompt) { return one_string_object("prompt", prompt); }
+
+std::string format_health(const std::string& status, const std::string& reason) {
+  // With the space that scripts grep for.
+  std::string out = "{\"status\": " + dump_json(json::value(status));
+  if (!reason.empty()) out += ", \"reason\": " + dump_json(json::value(replace_invalid_utf8(reason)));
+  return out + '}';
+}
+
+}  // namespace redpoll::api

@@ -1,0 +1,46 @@
+#include "api/openai/conversation.h"
+
+#include "api/openai/request_fields.h"
+
+namespace redpoll::api::openai {
+namespace {
+
+// What the server itself passes to the template.
+bool is_reserved_template_name(std::string_view name) {
+  for (const std::string_view reserved : {"messages", "tools", "chat_template", "tokenize", "add_generation_prompt"}) {
+    if (name == reserved) return true;
+  }
+  return false;
+}
+
+Result<json::object> read_template_kwargs(JsonReader& reader) {
+  json::object kwargs;
+  ASSIGN_OR_RETURN(const json::object* given, reader.optional_object("chat_template_kwargs"));
+  if (given != nullptr) kwargs = *given;
+  for (const auto& member : kwargs) {
+    if (is_reserved_template_name(member.key())) {
+      return bad_field(reader.path_of("chat_template_kwargs") + '.' + std::string(member.key()),
+                       "the server sets this itself");
+    }
+  }
+  ASSIGN_OR_RETURN(const std::optional<std::string> effort, reader.optional_string("reasoning_effort"));
+  if (effort) {
+    // Templates know one of the two; what the client spelled out as template arguments wins.
+    kwargs.emplace("reasoning_effort", *effort);
+    kwargs.emplace("enable_thinking", *effort != "none");
+  }
+  return kwargs;
+}
+
+}  // namespace
+
+Result<Conversation> read_conversation(JsonReader& reader) {
+  Conversation conversation;
+  ASSIGN_OR_RETURN(const json::array* messages, reader.required_array("messages"));
+  ASSIGN_OR_RETURN(conversation.messages, read_messages(*messages, reader.path_of("messages")));
+  ASSIGN_OR_RETURN(conversation.tools, read_tools(reader));
+  ASSIGN_OR_RETURN(conversation.chat_template_kwargs, read_template_kwargs(reader));
+  return conversation;
+}
+
+}  // namespace redpoll::api::openai

@@ -1,0 +1,19 @@
+// The part of a chat request that a template reads: messages, tools and template arguments, checked and normalised.
+#pragma once
+
+#include "api/generation.h"
+#include "base/error.h"
+
+namespace redpoll::api::openai {
+
+/// Reads `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `chat_template_kwargs` and `reasoning_effort`.
+[[nodiscard]] Result<Conversation> read_conversation(JsonReader& reader);
+
+/// Messages as templates expect them; `path` is that of the array. At least one.
+[[nodiscard]] Result<json::array> read_messages(const json::array& messages, const std::string& path);
+
+/// Tools with `type` filled in, or empty when `tool_choice` is "none". Forcing a call is refused: nothing constrains
+/// the output yet.
+[[nodiscard]] Result<json::array> read_tools(JsonReader& reader);
+
+}  // namespace redpoll::api::openai

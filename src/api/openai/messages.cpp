@@ -1,0 +1,159 @@
+// Chat messages: roles, text content as a string or as parts, and the tool calls of earlier turns.
+#include <algorithm>
+#include <array>
+
+#include "api/openai/conversation.h"
+#include "api/openai/request_fields.h"
+
+namespace redpoll::api::openai {
+namespace {
+
+constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant", "tool"};
+
+std::string kind_of(const json::value& value) { return std::string(json_kind_name(value)); }
+
+Result<const json::object*> as_object(const json::value& value, const std::string& path) {
+  if (value.is_object()) return &value.get_object();
+  return bad_field(path, "expected an object, got " + kind_of(value));
+}
+
+// The text of one content part. Media parts are named as such, so that their senders know why.
+Result<std::string> read_part(const json::value& part, const std::string& path) {
+  ASSIGN_OR_RETURN(const json::object* object, as_object(part, path));
+  JsonReader reader(*object, path);
+  ASSIGN_OR_RETURN(const std::string type, reader.required_string("type"));
+  if (type == "text" || type == "refusal") return reader.required_string(type);
+  for (const std::string_view media : {"image", "audio", "video", "file"}) {
+    if (type.find(media) != std::string::npos) {
+      return fail(ErrorCode::kUnsupported, "'" + path + "': this model takes text only, got a part of type '" + type + "'",
+                  path);
+    }
+  }
+  return bad_field(reader.path_of("type"), "expected 'text', got '" + type + "'");
+}
+
+Result<std::string> read_content(const json::value& content, const std::string& path) {
+  if (content.is_string()) return std::string(content.get_string());
+  if (!content.is_array()) {
+    return bad_field(path, "expected a string or an array of parts, got " + kind_of(content));
+  }
+  std::string text;
+  std::size_t index = 0;
+  for (const json::value& part : content.get_array()) {
+    ASSIGN_OR_RETURN(const std::string piece, read_part(part, element_path(path, index++)));
+    text += piece;
+  }
+  return text;
+}
+
+// Templates print arguments as an object; clients send the text that the model once wrote.
+Result<json::value> read_arguments(const json::value* arguments, const std::string& path) {
+  if (arguments == nullptr) return json::value(json::object());
+  if (arguments->is_object()) return *arguments;
+  if (!arguments->is_string()) {
+    return bad_field(path, "expected a string that holds a JSON object, got " + kind_of(*arguments));
+  }
+  if (arguments->get_string().empty()) return json::value(json::object());
+  Result<json::value> parsed = parse_json(arguments->get_string());
+  if (!parsed) return bad_field(path, parsed.error().message);
+  if (!parsed->is_object()) {
+    return bad_field(path, "expected a string that holds a JSON object, got one that holds " + kind_of(*parsed));
+  }
+  return parsed;
+}
+
+Result<json::object> read_tool_call(const json::value& call, const std::string& path) {
+  ASSIGN_OR_RETURN(const json::object* object, as_object(call, path));
+  JsonReader reader(*object, path);
+  ASSIGN_OR_RETURN(const std::optional<std::string> type, reader.optional_string("type"));
+  if (type && *type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + *type + "'");
+  RETURN_IF_ERROR(reader.optional_string("id"));
+  ASSIGN_OR_RETURN(const json::object* function, reader.optional_object("function"));
+  if (function == nullptr) return bad_field(reader.path_of("function"), "required");
+
+  JsonReader function_reader(*function, reader.path_of("function"));
+  ASSIGN_OR_RETURN(const std::string name, function_reader.required_string("name"));
+  const std::string arguments_path = function_reader.path_of("arguments");
+  ASSIGN_OR_RETURN(json::value arguments, read_arguments(function_reader.optional_value("arguments"), arguments_path));
+
+  json::object out = *object;
+  out["type"] = "function";
+  json::object& out_function = out["function"].get_object();
+  out_function["arguments"] = std::move(arguments);
+  return out;
+}
+
+Result<json::array> read_tool_calls(const json::array& calls, const std::string& path) {
+  json::array out;
+  for (const json::value& call : calls) {
+    ASSIGN_OR_RETURN(json::object read, read_tool_call(call, element_path(path, out.size())));
+    out.emplace_back(std::move(read));
+  }
+  return out;
+}
+
+Result<std::string> read_role(JsonReader& reader) {
+  ASSIGN_OR_RETURN(std::string role, reader.required_string("role"));
+  if (std::ranges::find(kRoles, role) == kRoles.end()) {
+    return bad_field(reader.path_of("role"),
+                     "expected one of system, developer, user, assistant, tool, got '" + role + "'");
+  }
+  return role == "developer" ? "system" : std::move(role);
+}
+
+// Clients dump their message classes, nulls included; to a template "is defined" must mean that there is something.
+json::object without_nulls(const json::object& message) {
+  json::object out;
+  out.reserve(message.size());
+  for (const auto& member : message) {
+    if (!member.value().is_null()) out.emplace(member.key(), member.value());
+  }
+  return out;
+}
+
+Result<json::object> read_message(const json::value& message, const std::string& path) {
+  ASSIGN_OR_RETURN(const json::object* object, as_object(message, path));
+  JsonReader reader(*object, path);
+  json::object out = without_nulls(*object);
+
+  ASSIGN_OR_RETURN(const std::string role, read_role(reader));
+  out["role"] = role;
+  RETURN_IF_ERROR(refuse_fields(reader, {"audio", "function_call"}));
+
+  ASSIGN_OR_RETURN(const json::array* calls, reader.optional_array("tool_calls"));
+  const bool has_calls = calls != nullptr && !calls->empty();
+  if (has_calls && role != "assistant") {
+    return bad_field(reader.path_of("tool_calls"), "allowed in assistant messages only, got one of role '" + role + "'");
+  }
+  if (has_calls) {
+    ASSIGN_OR_RETURN(out["tool_calls"], read_tool_calls(*calls, reader.path_of("tool_calls")));
+  } else {
+    out.erase("tool_calls");
+  }
+
+  const json::value* content = reader.optional_value("content");
+  if (content != nullptr) {
+    ASSIGN_OR_RETURN(out["content"], read_content(*content, reader.path_of("content")));
+  } else if (has_calls) {
+    out["content"] = "";  // templates concatenate it
+  } else {
+    return fail(ErrorCode::kInvalidArgument, "'" + reader.path_of("content") + "' is required", reader.path_of("content"));
+  }
+  if (role == "tool") RETURN_IF_ERROR(reader.required_string("tool_call_id"));
+  return out;
+}
+
+}  // namespace
+
+Result<json::array> read_messages(const json::array& messages, const std::string& path) {
+  if (messages.empty()) return bad_field(path, "expected at least one message");
+  json::array out;
+  out.reserve(messages.size());
+  for (const json::value& message : messages) {
+    ASSIGN_OR_RETURN(json::object read, read_message(message, element_path(path, out.size())));
+    out.emplace_back(std::move(read));
+  }
+  return out;
+}
+
+}  // namespace redpoll::api::openai

@@ -1,0 +1,98 @@
+// Tools of a chat request and what the client wants done with them.
+#include <algorithm>
+
+#include "api/openai/conversation.h"
+#include "api/openai/request_fields.h"
+
+namespace redpoll::api::openai {
+namespace {
+
+Result<json::object> read_tool(const json::value& tool, const std::string& path) {
+  if (!tool.is_object()) return bad_field(path, "expected an object, got " + std::string(json_kind_name(tool)));
+  JsonReader reader(tool.get_object(), path);
+  ASSIGN_OR_RETURN(const std::optional<std::string> type, reader.optional_string("type"));
+  if (type && *type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + *type + "'");
+  ASSIGN_OR_RETURN(const json::object* function, reader.optional_object("function"));
+  if (function == nullptr) return fail(ErrorCode::kInvalidArgument, "'" + path + ".function' is required", path + ".function");
+
+  JsonReader function_reader(*function, reader.path_of("function"));
+  ASSIGN_OR_RETURN(const std::string name, function_reader.required_string("name"));
+  if (name.empty()) return bad_field(function_reader.path_of("name"), "expected a string that is not empty");
+  RETURN_IF_ERROR(function_reader.optional_string("description"));
+  RETURN_IF_ERROR(function_reader.optional_object("parameters"));
+  ASSIGN_OR_RETURN(const std::optional<bool> strict, function_reader.optional_bool("strict"));
+  if (strict.value_or(false)) return not_supported(function_reader.path_of("strict"));
+
+  if (type) return tool.get_object();
+  json::object out;  // `type` first, where clients that send it put it
+  out["type"] = "function";
+  for (const auto& member : tool.get_object()) {
+    if (member.key() != "type") out.emplace(member.key(), member.value());
+  }
+  return out;
+}
+
+bool has_tool(const json::array& tools, std::string_view name) {
+  return std::ranges::any_of(tools, [&](const json::value& tool) {
+    return tool.at("function").at("name").get_string() == json::string_view(name.data(), name.size());
+  });
+}
+
+// The name in {"type": "function", "function": {"name": ...}}.
+Result<std::string> read_named_choice(const json::object& choice, const std::string& path) {
+  JsonReader reader(choice, path);
+  ASSIGN_OR_RETURN(const std::string type, reader.required_string("type"));
+  if (type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + type + "'");
+  ASSIGN_OR_RETURN(const json::object* function, reader.optional_object("function"));
+  const std::string function_path = reader.path_of("function");
+  if (function == nullptr) return fail(ErrorCode::kInvalidArgument, "'" + function_path + "' is required", function_path);
+  return JsonReader(*function, function_path).required_string("name");
+}
+
+std::unexpected<Error> cannot_force(const std::string& path) {
+  return fail(ErrorCode::kUnsupported,
+              "'" + path + "': forcing a tool call is not supported yet by this server; use \"auto\" or \"none\"", path);
+}
+
+// Whether the model may see the tools.
+Result<bool> read_tool_choice(JsonReader& reader, const json::array& tools) {
+  const json::value* choice = reader.optional_value("tool_choice");
+  const std::string path = reader.path_of("tool_choice");
+  if (choice == nullptr) return true;
+  if (choice->is_object()) {
+    ASSIGN_OR_RETURN(const std::string name, read_named_choice(choice->get_object(), path));
+    if (!has_tool(tools, name)) return bad_field(path, "there is no tool '" + name + "' in 'tools'");
+    return cannot_force(path);
+  }
+  if (!choice->is_string()) {
+    return bad_field(path, "expected a string or an object, got " + std::string(json_kind_name(*choice)));
+  }
+  const std::string_view word = choice->get_string();
+  if (word == "none") return false;
+  if (word == "auto") return true;
+  if (word != "required") {
+    return bad_field(path, "expected none, auto, required or an object, got '" + std::string(word) + "'");
+  }
+  if (tools.empty()) return bad_field(path, "\"required\" needs 'tools'");
+  return cannot_force(path);
+}
+
+}  // namespace
+
+Result<json::array> read_tools(JsonReader& reader) {
+  json::array tools;
+  ASSIGN_OR_RETURN(const json::array* given, reader.optional_array("tools"));
+  if (given != nullptr) {
+    for (const json::value& tool : *given) {
+      ASSIGN_OR_RETURN(json::object read, read_tool(tool, element_path(reader.path_of("tools"), tools.size())));
+      tools.emplace_back(std::move(read));
+    }
+  }
+  ASSIGN_OR_RETURN(const bool visible, read_tool_choice(reader, tools));
+  ASSIGN_OR_RETURN(const std::optional<bool> parallel, reader.optional_bool("parallel_tool_calls"));
+  if (!visible || tools.empty()) return json::array();
+  if (!parallel.value_or(true)) return not_supported(reader.path_of("parallel_tool_calls"));
+  return tools;
+}
+
+}  // namespace redpoll::api::openai

@@ -1,0 +1,52 @@
+#include "api/stats.h"
+
+#include "base/json.h"
+
+namespace redpoll::api {
+namespace {
+
+json::array requests_json(const std::vector<RequestStats>& requests) {
+  json::array out;
+  for (const RequestStats& request : requests) {
+    out.push_back({{"id", request.id},
+                   {"state", request.state},
+                   {"prompt_tokens", request.prompt_tokens},
+                   {"computed_tokens", request.computed_tokens},
+                   {"generated_tokens", request.generated_tokens}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string format_stats(const Stats& stats) {
+  const auto& [server, engine, requests, kv, memory] = stats;
+  return dump_json({{"server",
+                     {{"version", server.version},
+                      {"model", server.model},
+                      {"started_at", server.started_at},
+                      {"uptime_s", server.uptime_s}}},
+                    {"engine",
+                     {{"state", engine.state},
+                      {"running", engine.running},
+                      {"waiting", engine.waiting},
+                      {"step_ms_p50", engine.step_ms_p50},
+                      {"tokens_per_s", engine.tokens_per_s},
+                      {"prefill_tokens_per_s", engine.prefill_tokens_per_s}}},
+                    {"requests", requests_json(requests)},
+                    {"kv",
+                     {{"block_tokens", kv.block_tokens},
+                      {"blocks_total", kv.blocks_total},
+                      {"blocks_used", kv.blocks_used},
+                      {"bytes_total", kv.bytes_total},
+                      {"bytes_used", kv.bytes_used},
+                      {"scheme", kv.scheme}}},
+                    {"memory",
+                     {{"budget_bytes", memory.budget_bytes},
+                      {"weights_bytes", memory.weights_bytes},
+                      {"kv_bytes", memory.kv_bytes},
+                      {"rss_bytes", memory.rss_bytes},
+                      {"max_context", memory.max_context}}}});
+}
+
+}  // namespace redpoll::api
