@@ -46,8 +46,7 @@ Mapping mapping_of(ErrorCode code) {
 // Field names come from the client and go into a header: only what cannot end the line or the list survives.
 std::string header_safe(std::string_view name) {
   std::string out(name.substr(0, kMaxWarningBytes));
-  std::ranges::replace_if(
-      out, [](char c) { return !(c > ' ' && c < 0x7F) || c == ',' || c == '"' || c == '\\'; }, '?');
+  std::ranges::replace_if(out, [](char c) { return !(c > ' ' && c < 0x7F) || c == ',' || c == '"' || c == '\\'; }, '?');
   return out;
 }
 
@@ -95,7 +94,8 @@ std::string format_warnings(const std::vector<std::string>& unknown_fields) {
 Status check_model(std::string_view requested, std::string_view served) {
   if (requested.empty() || requested == "default" || requested == served) return {};
   return fail(ErrorCode::kModelNotFound,
-              "model '" + std::string(requested) + "' is not served here; served: '" + std::string(served) + "'", "model");
+              "model '" + std::string(requested) + "' is not served here; served: '" + std::string(served) + "'",
+              "model");
 }
 
 }  // namespace redpoll::api

@@ -33,8 +33,7 @@ struct DetokenizeRequest {
   std::vector<TokenId> tokens;
   std::vector<std::string> warnings;
 };
-[[nodiscard]] Result<DetokenizeRequest> parse_detokenize_request(const json::value& body,
-                                                                 const RequestLimits& limits);
+[[nodiscard]] Result<DetokenizeRequest> parse_detokenize_request(const json::value& body, const RequestLimits& limits);
 [[nodiscard]] std::string format_detokenized(const std::string& content);
 
 struct TemplateRequest {

@@ -5,7 +5,8 @@
 #include <span>
 #include <string>
 
-#include "api/generation.h"
+#include "api/answer.h"
+#include "base/token.h"
 
 namespace redpoll::api {
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/generation.h"
+#include "api/answer.h"
+#include "base/json.h"
 
 namespace redpoll::api::openai {
 

@@ -20,9 +20,9 @@ void ignore_fields_without_effect(JsonReader& reader) {
 }
 
 Status refuse_what_cannot_be_honoured(JsonReader& reader) {
-  RETURN_IF_ERROR(refuse_fields(reader, {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                                         "structured_outputs", "adapter", "audio", "web_search_options", "functions",
-                                         "function_call"}));
+  RETURN_IF_ERROR(
+      refuse_fields(reader, {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
+                             "adapter", "audio", "web_search_options", "functions", "function_call"}));
   ASSIGN_OR_RETURN(const json::array* modalities, reader.optional_array("modalities"));
   if (modalities != nullptr) {
     for (const json::value& modality : *modalities) {
@@ -149,8 +149,6 @@ std::string ChatStream::finish(const ChoiceEnd& end) {
   return chunk(prefix_, std::move(choice), extra, with_usage_);
 }
 
-std::string ChatStream::usage(const Usage& usage) {
-  return with_usage_ ? usage_chunk(prefix_, usage) : std::string();
-}
+std::string ChatStream::usage(const Usage& usage) { return with_usage_ ? usage_chunk(prefix_, usage) : std::string(); }
 
 }  // namespace redpoll::api::openai

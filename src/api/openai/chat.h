@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "api/answer.h"
 #include "api/generation.h"
 #include "api/stream_format.h"
 #include "base/error.h"

@@ -30,7 +30,7 @@ Result<CompletionPrompt> read_prompt(const json::value& prompt, const std::strin
 Result<std::vector<CompletionPrompt>> read_prompts(JsonReader& reader, const RequestLimits& limits) {
   std::vector<CompletionPrompt> prompts;
   const json::value* prompt = reader.optional_value("prompt");
-  if (prompt == nullptr) return fail(ErrorCode::kInvalidArgument, "'prompt' is required", "prompt");
+  if (prompt == nullptr) return missing_field("prompt");
   if (prompt->is_string()) {
     prompts.emplace_back(std::string(prompt->get_string()));
     return prompts;

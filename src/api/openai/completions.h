@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/answer.h"
 #include "api/generation.h"
 #include "api/stream_format.h"
 #include "base/error.h"

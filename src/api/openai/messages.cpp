@@ -25,8 +25,8 @@ Result<std::string> read_part(const json::value& part, const std::string& path) 
   if (type == "text" || type == "refusal") return reader.required_string(type);
   for (const std::string_view media : {"image", "audio", "video", "file"}) {
     if (type.find(media) != std::string::npos) {
-      return fail(ErrorCode::kUnsupported, "'" + path + "': this model takes text only, got a part of type '" + type + "'",
-                  path);
+      return fail(ErrorCode::kUnsupported,
+                  "'" + path + "': this model takes text only, got a part of type '" + type + "'", path);
     }
   }
   return bad_field(reader.path_of("type"), "expected 'text', got '" + type + "'");
@@ -68,8 +68,7 @@ Result<json::object> read_tool_call(const json::value& call, const std::string& 
   ASSIGN_OR_RETURN(const std::optional<std::string> type, reader.optional_string("type"));
   if (type && *type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + *type + "'");
   RETURN_IF_ERROR(reader.optional_string("id"));
-  ASSIGN_OR_RETURN(const json::object* function, reader.optional_object("function"));
-  if (function == nullptr) return bad_field(reader.path_of("function"), "required");
+  ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
 
   JsonReader function_reader(*function, reader.path_of("function"));
   ASSIGN_OR_RETURN(const std::string name, function_reader.required_string("name"));
@@ -102,11 +101,12 @@ Result<std::string> read_role(JsonReader& reader) {
 }
 
 // Clients dump their message classes, nulls included; to a template "is defined" must mean that there is something.
+// Content alone keeps its place: it becomes text.
 json::object without_nulls(const json::object& message) {
   json::object out;
   out.reserve(message.size());
   for (const auto& member : message) {
-    if (!member.value().is_null()) out.emplace(member.key(), member.value());
+    if (!member.value().is_null() || member.key() == "content") out.emplace(member.key(), member.value());
   }
   return out;
 }
@@ -123,7 +123,8 @@ Result<json::object> read_message(const json::value& message, const std::string&
   ASSIGN_OR_RETURN(const json::array* calls, reader.optional_array("tool_calls"));
   const bool has_calls = calls != nullptr && !calls->empty();
   if (has_calls && role != "assistant") {
-    return bad_field(reader.path_of("tool_calls"), "allowed in assistant messages only, got one of role '" + role + "'");
+    return bad_field(reader.path_of("tool_calls"),
+                     "allowed in assistant messages only, got one of role '" + role + "'");
   }
   if (has_calls) {
     ASSIGN_OR_RETURN(out["tool_calls"], read_tool_calls(*calls, reader.path_of("tool_calls")));
@@ -137,7 +138,7 @@ Result<json::object> read_message(const json::value& message, const std::string&
   } else if (has_calls) {
     out["content"] = "";  // templates concatenate it
   } else {
-    return fail(ErrorCode::kInvalidArgument, "'" + reader.path_of("content") + "' is required", reader.path_of("content"));
+    return missing_field(reader.path_of("content"));
   }
   if (role == "tool") RETURN_IF_ERROR(reader.required_string("tool_call_id"));
   return out;

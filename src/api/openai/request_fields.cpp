@@ -91,7 +91,8 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(JsonReader& reade
   for (const auto& member : *object) {
     const std::optional<TokenId> id = parse_token_id(member.key(), limits);
     if (!id) {
-      return bad_field(path, "expected token ids " + id_range(limits) + " as keys, got '" + std::string(member.key()) + "'");
+      return bad_field(path,
+                       "expected token ids " + id_range(limits) + " as keys, got '" + std::string(member.key()) + "'");
     }
     ASSIGN_OR_RETURN(const std::optional<double> bias, bias_reader.optional_double(member.key(), -100, 100));
     if (!bias) return bad_field(bias_reader.path_of(member.key()), "expected a number, got null");
@@ -127,9 +128,9 @@ Result<SamplingOverrides> read_sampling(JsonReader& reader, const RequestLimits&
     ASSIGN_OR_RETURN(sampling.dry_sequence_breakers, read_strings(*breakers, path));
   }
   ASSIGN_OR_RETURN(sampling.logit_bias, read_logit_bias(reader, limits));
-  ASSIGN_OR_RETURN(const std::optional<std::int64_t> seed,
-                   reader.optional_int("seed", std::numeric_limits<std::int64_t>::min(),
-                                       std::numeric_limits<std::int64_t>::max()));
+  ASSIGN_OR_RETURN(
+      const std::optional<std::int64_t> seed,
+      reader.optional_int("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   if (seed) sampling.seed = static_cast<std::uint64_t>(*seed);
   return sampling;
 }
@@ -154,6 +155,16 @@ std::unexpected<Error> not_supported(const std::string& path) {
 
 std::unexpected<Error> bad_field(const std::string& path, const std::string& problem) {
   return fail(ErrorCode::kInvalidArgument, "'" + path + "': " + problem, path);
+}
+
+std::unexpected<Error> missing_field(const std::string& path) {
+  return fail(ErrorCode::kInvalidArgument, "'" + path + "' is required", path);
+}
+
+Result<const json::object*> required_object(JsonReader& reader, std::string_view name) {
+  ASSIGN_OR_RETURN(const json::object* object, reader.optional_object(name));
+  if (object == nullptr) return missing_field(reader.path_of(name));
+  return object;
 }
 
 std::string element_path(std::string_view array_path, std::size_t index) {

@@ -28,6 +28,12 @@ namespace redpoll::api::openai {
 /// kInvalidArgument: "'path': problem".
 [[nodiscard]] std::unexpected<Error> bad_field(const std::string& path, const std::string& problem);
 
+/// kInvalidArgument: "'path' is required".
+[[nodiscard]] std::unexpected<Error> missing_field(const std::string& path);
+
+/// A field that must be an object.
+[[nodiscard]] Result<const json::object*> required_object(JsonReader& reader, std::string_view name);
+
 /// "stop[2]".
 [[nodiscard]] std::string element_path(std::string_view array_path, std::size_t index);
 

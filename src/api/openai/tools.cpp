@@ -12,8 +12,7 @@ Result<json::object> read_tool(const json::value& tool, const std::string& path)
   JsonReader reader(tool.get_object(), path);
   ASSIGN_OR_RETURN(const std::optional<std::string> type, reader.optional_string("type"));
   if (type && *type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + *type + "'");
-  ASSIGN_OR_RETURN(const json::object* function, reader.optional_object("function"));
-  if (function == nullptr) return fail(ErrorCode::kInvalidArgument, "'" + path + ".function' is required", path + ".function");
+  ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
 
   JsonReader function_reader(*function, reader.path_of("function"));
   ASSIGN_OR_RETURN(const std::string name, function_reader.required_string("name"));
@@ -43,15 +42,14 @@ Result<std::string> read_named_choice(const json::object& choice, const std::str
   JsonReader reader(choice, path);
   ASSIGN_OR_RETURN(const std::string type, reader.required_string("type"));
   if (type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + type + "'");
-  ASSIGN_OR_RETURN(const json::object* function, reader.optional_object("function"));
-  const std::string function_path = reader.path_of("function");
-  if (function == nullptr) return fail(ErrorCode::kInvalidArgument, "'" + function_path + "' is required", function_path);
-  return JsonReader(*function, function_path).required_string("name");
+  ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
+  return JsonReader(*function, reader.path_of("function")).required_string("name");
 }
 
 std::unexpected<Error> cannot_force(const std::string& path) {
   return fail(ErrorCode::kUnsupported,
-              "'" + path + "': forcing a tool call is not supported yet by this server; use \"auto\" or \"none\"", path);
+              "'" + path + "': forcing a tool call is not supported yet by this server; use \"auto\" or \"none\"",
+              path);
 }
 
 // Whether the model may see the tools.
