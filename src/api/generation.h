@@ -1,5 +1,5 @@
 // The native form of a generation request, whatever protocol it came in. Plain values: no JSON but what a chat template
-// reads, no sockets, no device. Numbers are in range here: the parsers check. Answers are in api/answer.h.
+// reads, no sockets, no device. Numbers are in range here: the parsers check. The answers to them are in api/answer.h.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/answer.h"
 #include "base/json.h"
 #include "base/token.h"
 
