@@ -1,0 +1,49 @@
+// run_on: from a coroutine on an I/O thread to a worker thread and back.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "base/thread_pool.h"
+#include "http/task.h"
+
+namespace redpoll::http {
+
+namespace internal {
+/// Runs `work`, which must not throw, on `pool` and resumes the caller on its own executor.
+[[nodiscard]] Task<void> run_void_on(ThreadPool& pool, std::function<void()> work);
+
+template <typename T>
+struct WorkResult {
+  std::optional<T> value;
+  std::exception_ptr exception;
+};
+}  // namespace internal
+
+/// Runs `work` on a worker and gives back what it returns (a value, not void) on the I/O thread; what it throws is
+/// rethrown there. `work` should own what it uses: when a server is destroyed without having been stopped, the waiting
+/// coroutine goes while the work still runs. `pool` must not be destroyed before the server has stopped.
+template <typename F>
+[[nodiscard]] Task<std::invoke_result_t<F&>> run_on(ThreadPool& pool, F work) {
+  using T = std::invoke_result_t<F&>;
+  static_assert(!std::is_void_v<T>, "return a Status where there is no value");
+  auto result = std::make_shared<internal::WorkResult<T>>();
+  auto shared_work = std::make_shared<F>(std::move(work));  // std::function wants a copyable callable
+  std::function<void()> task = [result, shared_work] {
+    try {
+      result->value.emplace((*shared_work)());
+    } catch (...) {
+      result->exception = std::current_exception();
+    }
+  };
+  shared_work.reset();
+  co_await internal::run_void_on(pool, std::move(task));
+  if (result->exception) std::rethrow_exception(result->exception);
+  co_return std::move(*result->value);
+}
+
+}  // namespace redpoll::http
