@@ -12,23 +12,23 @@
 namespace redpoll {
 
 enum class ErrorCode {
-  kInvalidArgument,         // the caller sent something malformed or out of range
-  kContextLengthExceeded,   // the prompt cannot fit; the message holds both numbers
-  kUnauthorized,            // no key or a wrong one
-  kForbidden,               // Host or Origin not allowed
-  kNotFound,                // no such route, file or object
-  kModelNotFound,           // no such model; the message lists what is there
-  kMethodNotAllowed,        // the route exists for other methods
-  kPayloadTooLarge,         // body or header over its limit
-  kUnsupportedMediaType,    // content type that no handler reads
-  kQueueFull,               // try again later
-  kUnavailable,             // the engine cannot answer now
-  kTimeout,                 // a deadline passed
-  kCancelled,               // the client went away or asked to stop
-  kCorruptFile,             // a file whose content contradicts itself
-  kUnsupported,             // understood, but not something this program does
-  kIo,                      // the operating system said no
-  kInternal,                // a fault of ours
+  kInvalidArgument,        // the caller sent something malformed or out of range
+  kContextLengthExceeded,  // the prompt cannot fit; the message holds both numbers
+  kUnauthorized,           // no key or a wrong one
+  kForbidden,              // Host or Origin not allowed
+  kNotFound,               // no such route, file or object
+  kModelNotFound,          // no such model; the message lists what is there
+  kMethodNotAllowed,       // the route exists for other methods
+  kPayloadTooLarge,        // body or header over its limit
+  kUnsupportedMediaType,   // content type that no handler reads
+  kQueueFull,              // try again later
+  kUnavailable,            // the engine cannot answer now
+  kTimeout,                // a deadline passed
+  kCancelled,              // the client went away or asked to stop
+  kCorruptFile,            // a file whose content contradicts itself
+  kUnsupported,            // understood, but not something this program does
+  kIo,                     // the operating system said no
+  kInternal,               // a fault of ours
 };
 
 /// The stable lower-case name of a code, for logs: "invalid_argument".
@@ -57,8 +57,8 @@ namespace internal {
 }  // namespace redpoll
 
 /// Aborts with file, line and reason. For programmer errors only: never reachable from input.
-#define CHECK(condition, why)                                                         \
-  do {                                                                                \
+#define CHECK(condition, why)                                                                 \
+  do {                                                                                        \
     if (!(condition)) ::redpoll::internal::check_failed(__FILE__, __LINE__, #condition, why); \
   } while (false)
 
@@ -66,15 +66,15 @@ namespace internal {
 #define REDPOLL_CONCAT(a, b) REDPOLL_CONCAT_INNER(a, b)
 
 /// Returns the Error of a failed Status from the enclosing function.
-#define RETURN_IF_ERROR(expression)                                                              \
-  do {                                                                                           \
+#define RETURN_IF_ERROR(expression)                                                                \
+  do {                                                                                             \
     if (auto status_ = (expression); !status_) return std::unexpected(std::move(status_).error()); \
   } while (false)
 
 /// `ASSIGN_OR_RETURN(auto value, compute())`: binds the value or returns the Error from the enclosing function.
 #define ASSIGN_OR_RETURN(declaration, expression) \
   ASSIGN_OR_RETURN_INNER(REDPOLL_CONCAT(result_, __LINE__), declaration, expression)
-#define ASSIGN_OR_RETURN_INNER(result, declaration, expression)       \
-  auto result = (expression);                                         \
-  if (!result) return std::unexpected(std::move(result).error());     \
+#define ASSIGN_OR_RETURN_INNER(result, declaration, expression)   \
+  auto result = (expression);                                     \
+  if (!result) return std::unexpected(std::move(result).error()); \
   declaration = std::move(*result)

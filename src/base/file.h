@@ -12,7 +12,8 @@
 
 namespace redpoll {
 
-/// Reads a regular file of at most `max_bytes`. A missing file is kNotFound, anything else kIo.
+/// Reads a regular file of at most `max_bytes`; not for /proc, whose files have no size beforehand. A missing file is
+/// kNotFound, anything else kIo.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::size_t max_bytes = 1U << 30U);
 
 /// Writes beside `path`, flushes, then renames over it: readers see the old content or the new, never half.

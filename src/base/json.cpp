@@ -1,6 +1,5 @@
 #include "base/json.h"
 
-#include <boost/json/parser.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <cmath>
@@ -15,12 +14,16 @@ void dump_double(double value, std::string& out) {
     out += "null";
     return;
   }
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  char buffer[40];
+  // Like Python, an exponent only where plain digits would be long.
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, format).ptr;
   const std::string_view digits(buffer, static_cast<std::size_t>(end - buffer));
   out += digits;
   // Keep it a floating-point number for readers that distinguish 1 from 1.0.
-  if (digits.find_first_of(".en") == std::string_view::npos) out += ".0";
+  if (digits.find_first_of(".e") == std::string_view::npos) out += ".0";
 }
 
 void dump(const json::value& value, std::string& out) {
@@ -74,19 +77,6 @@ std::string excerpt(const json::value& value) {
 }
 
 }  // namespace
-
-Result<json::value> parse_json(std::string_view text, std::size_t max_depth) {
-  json::parse_options options;
-  options.max_depth = max_depth;
-  json::parser parser({}, options);
-  json::error_code error;
-  const std::size_t consumed = parser.write(json::string_view(text.data(), text.size()), error);
-  if (error) {
-    return fail(ErrorCode::kInvalidArgument,
-                "malformed JSON at byte " + std::to_string(consumed) + ": " + error.message());
-  }
-  return parser.release();
-}
 
 std::string dump_json(const json::value& value) {
   std::string out;

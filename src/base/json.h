@@ -21,11 +21,12 @@ namespace redpoll {
 namespace json = boost::json;
 
 /// Parses one JSON document. Depth is limited (a depth bomb is an Error), lone surrogates and invalid UTF-8 are
-/// refused, NaN and Infinity are not JSON. The last of duplicate keys wins.
+/// refused, and so are NaN, Infinity and numbers larger than any double; others become the nearest double, or an
+/// integer when written as one that fits. The last of duplicate keys wins.
 [[nodiscard]] Result<json::value> parse_json(std::string_view text, std::size_t max_depth = 64);
 
-/// Compact text. Doubles print with the fewest digits that read back equal ("0.7", not "7E-1"); NaN and infinities,
-/// which JSON lacks, print as null. Strings must be valid UTF-8.
+/// Compact text. Doubles print with the fewest digits that read back equal, in Python's form ("0.7", "1.0", "1e-07");
+/// NaN and infinities, which JSON lacks, print as null. Strings must be valid UTF-8.
 [[nodiscard]] std::string dump_json(const json::value& value);
 
 /// "null", "boolean", "number", "string", "array", "object": for messages.

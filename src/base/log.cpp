@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace redpoll {
 namespace {
@@ -37,35 +38,50 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-// One event stays one line whatever a client put into a field.
-std::string escape_line_breaks(std::string_view text) {
+// Text as a log may hold it, whatever a client put into it: valid UTF-8 on one line, without terminal control codes.
+std::string printable(std::string_view text) {
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
   std::string out;
-  out.reserve(text.size());
-  for (char c : text) {
-    if (c == '\n') out += "\\n";
-    else if (c == '\r') out += "\\r";
-    else out += c;
+  for (const char c : replace_invalid_utf8(text)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\\n";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += "\\x";
+      out += kHexDigits[byte >> 4U];
+      out += kHexDigits[byte & 0xFU];
+    } else {
+      out += c;
+    }
   }
   return out;
 }
 
+// A field's value, in quotes where it could be mistaken for something else.
+std::string field_value(std::string_view value) {
+  std::string text = printable(value);
+  if (!text.empty() && text.find_first_of(" \"=") == std::string::npos) return text;
+  for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return '"' + text + '"';
+}
+
 std::string format_text(std::string_view message, std::initializer_list<LogField> fields) {
-  std::string line = escape_line_breaks(message);
+  std::string line = printable(message);
   for (const auto& [name, value] : fields) {
     line += ' ';
     line += name;
     line += '=';
-    line += value.find(' ') == std::string::npos ? escape_line_breaks(value) : '"' + escape_line_breaks(value) + '"';
+    line += field_value(value);
   }
   return line;
 }
 
 std::string format_json(std::string_view message, std::initializer_list<LogField> fields) {
   json::object object;
-  object["message"] = message;
-  for (const auto& [name, value] : fields) object[name] = value;
+  object["message"] = replace_invalid_utf8(message);
+  for (const auto& [name, value] : fields) object[name] = replace_invalid_utf8(value);
   const std::string text = dump_json(object);
-  return text.substr(1, text.size() - 2);
+  return text.substr(1, text.size() - 2);  // the pattern supplies the braces
 }
 
 }  // namespace
@@ -93,7 +109,7 @@ Result<LogFormat> parse_log_format(std::string_view name) {
 void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   if (!logger().should_log(to_spdlog(level))) return;
   logger().log(to_spdlog(level), spdlog::string_view_t(log_format == LogFormat::kJson ? format_json(message, fields)
-                                                                                       : format_text(message, fields)));
+                                                                                      : format_text(message, fields)));
 }
 
 }  // namespace redpoll
