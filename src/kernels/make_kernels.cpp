@@ -1,16 +1,22 @@
-// The choice of a kernel set. The only file that knows them all.
+// The choice of a kernel set: the only file that knows them all.
 #include <mlx/compile.h>
 #include <mlx/device.h>
 
+#include <cstdlib>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/topology.h"
 #include "kernels/kernels.h"
 #include "kernels/reference.h"
 
 namespace redpoll::kernels {
 
 std::unique_ptr<Kernels> make_kernels(const KernelOptions& options) {
-  if (mx::default_device() == mx::Device::cpu) mx::disable_compile();
-  (void)options;
-  return std::make_unique<ReferenceKernels>();
+  const bool on_cpu = mx::default_device() == mx::Device::cpu;
+  if (on_cpu) mx::disable_compile();
+  if (!on_cpu || options.reference) return std::make_unique<ReferenceKernels>();
+  const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::num_usable_cores();
+  return std::make_unique<cpu::CpuKernels>(cpu::choose_variant(std::getenv("REDPOLL_CPU")), num_threads);
 }
 
 }  // namespace redpoll::kernels

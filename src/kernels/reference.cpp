@@ -13,12 +13,9 @@ bool on_cpu() { return mx::default_device() == mx::Device::cpu; }
 
 mx::Dtype dtype_of(WeightType type) {
   switch (type) {
-    case WeightType::kF16:
-      return mx::float16;
-    case WeightType::kBF16:
-      return mx::bfloat16;
-    case WeightType::kF32:
-      break;
+    case WeightType::kF16: return mx::float16;
+    case WeightType::kBF16: return mx::bfloat16;
+    case WeightType::kF32: break;
   }
   return mx::float32;
 }
@@ -39,9 +36,7 @@ class DenseReferenceMatrix final : public Matrix {
       : Matrix(w.out_features, w.in_features),
         weight_(mx::astype(from_bytes(w.weight, w.out_features, dtype_of(w.type)), compute_dtype(w.type))) {}
 
-  [[nodiscard]] mx::array multiply(const mx::array& x) const override {
-    return mx::matmul(x, mx::transpose(weight_));
-  }
+  [[nodiscard]] mx::array multiply(const mx::array& x) const override { return mx::matmul(x, mx::transpose(weight_)); }
   [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override { return mx::take(weight_, ids, 0); }
   [[nodiscard]] std::size_t num_bytes() const override { return weight_.nbytes(); }
 
@@ -161,9 +156,9 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
       mx::float32);
   const mx::array a = mx::take(pairs, 0, pair_axis);
   const mx::array b = mx::take(pairs, 1, pair_axis);
-  const mx::array turned = mx::stack({mx::subtract(mx::multiply(a, cos), mx::multiply(b, sin)),
-                                      mx::add(mx::multiply(a, sin), mx::multiply(b, cos))},
-                                     pair_axis);
+  const mx::array turned = mx::stack(
+      {mx::subtract(mx::multiply(a, cos), mx::multiply(b, sin)), mx::add(mx::multiply(a, sin), mx::multiply(b, cos))},
+      pair_axis);
   const mx::array flat = mx::astype(mx::reshape(turned, {tokens, heads, spec.dims}), x.dtype());
   if (spec.dims == x.shape(2)) return flat;
   return mx::concatenate({flat, mx::slice(x, {0, 0, spec.dims}, x.shape())}, 2);
@@ -184,8 +179,8 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
     const auto table_ids = batch.block_table(row);
     const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
     const int context = row.num_computed + row.num_tokens;
-    const mx::array queries = mx::slice(q, {row.first_token, 0, 0},
-                                        {row.first_token + row.num_tokens, q.shape(1), q.shape(2)});
+    const mx::array queries =
+        mx::slice(q, {row.first_token, 0, 0}, {row.first_token + row.num_tokens, q.shape(1), q.shape(2)});
     const mx::array attended = mx::fast::scaled_dot_product_attention(
         mx::expand_dims(mx::transpose(queries, {1, 0, 2}), 0), gather_blocks(storage.keys, table, context),
         gather_blocks(storage.values, table, context), scale, row.num_tokens == 1 ? "" : "causal");

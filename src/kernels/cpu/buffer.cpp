@@ -1,0 +1,190 @@
+// How an array comes to share our memory: a CPU buffer of MLX is a pointer to a size_t, the byte count, that the
+// elements follow. So a block is a 64-byte header, whose last word is that count, and then the elements:
+//
+//   | BlockHeader ...... size |  elements, 64-byte aligned
+//                        ^ what MLX's Buffer holds
+#include "kernels/cpu/buffer.h"
+
+#include <mlx/device.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#if __has_include(<sys/mman.h>)
+#include <sys/mman.h>
+#define REDPOLL_HAS_MMAP 1
+#endif
+
+namespace redpoll::kernels::cpu {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+
+struct alignas(kAlignment) BlockHeader {
+  BlockHeader* next = nullptr;  // in the free list
+  std::size_t block_bytes = 0;  // header and elements
+  std::array<std::uint64_t, 5> unused{};
+  std::size_t size = 0;  // read by MLX
+};
+static_assert(sizeof(BlockHeader) == kAlignment);
+
+void* elements_of(BlockHeader* block) { return block + 1; }
+BlockHeader* block_of(mx::allocator::Buffer buffer) {
+  return reinterpret_cast<BlockHeader*>(static_cast<std::byte*>(buffer.ptr()) + sizeof(std::size_t)) - 1;
+}
+mx::allocator::Buffer buffer_of(BlockHeader* block) { return mx::allocator::Buffer(&block->size); }
+
+std::size_t round_up(std::size_t n, std::size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+/// Size classes: four per doubling, from 256 bytes, so that at most a fifth of a block is waste.
+struct SizeClass {
+  std::size_t index;
+  std::size_t bytes;
+};
+SizeClass size_class(std::size_t bytes) {
+  if (bytes <= 256) return {0, 256};
+  const std::size_t power = std::size_t{1} << (std::bit_width(bytes - 1) - 1);  // power < bytes <= 2 * power
+  const std::size_t quarters = (bytes - power + power / 4 - 1) / (power / 4);   // 1 to 4
+  return {4 * (std::bit_width(power) - std::bit_width(std::size_t{256})) + quarters, power + quarters * (power / 4)};
+}
+
+/// Free blocks by size class. Lives until the program ends, because arrays may.
+class BlockPool {
+ public:
+  BlockHeader* take(std::size_t num_bytes) {
+    const SizeClass wanted = size_class(sizeof(BlockHeader) + num_bytes);
+    if (BlockHeader* block = pop(wanted)) return block;
+    void* memory = std::aligned_alloc(kAlignment, wanted.bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    auto* block = new (memory) BlockHeader;
+    block->block_bytes = wanted.bytes;
+    return block;
+  }
+
+  void give_back(BlockHeader* block) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (bytes_ + block->block_bytes <= kMaxBytes) {
+        bytes_ += block->block_bytes;
+        BlockHeader*& head = free_[size_class(block->block_bytes).index];
+        block->next = std::exchange(head, block);
+        return;
+      }
+    }
+    std::free(block);
+  }
+
+  std::size_t bytes() const {
+    const std::scoped_lock lock(mutex_);
+    return bytes_;
+  }
+
+ private:
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;  // beyond it, blocks return to the system
+
+  BlockHeader* pop(const SizeClass& wanted) {
+    const std::scoped_lock lock(mutex_);
+    BlockHeader*& head = free_[wanted.index];
+    if (head == nullptr) return nullptr;
+    bytes_ -= head->block_bytes;
+    return std::exchange(head, head->next);
+  }
+
+  mutable std::mutex mutex_;
+  std::array<BlockHeader*, 256> free_{};
+  std::size_t bytes_ = 0;
+};
+
+BlockPool& block_pool() {
+  static BlockPool& pool = *new BlockPool;
+  return pool;
+}
+
+std::size_t num_elements(const mx::Shape& shape) {
+  std::size_t n = 1;
+  for (const auto dim : shape) n *= static_cast<std::size_t>(dim);
+  return n;
+}
+
+HostArray from_mlx(mx::Shape shape) {
+  const std::size_t bytes = num_elements(shape) * sizeof(float);
+  mx::array array(mx::allocator::malloc(bytes), std::move(shape), mx::float32);
+  float* data = array.data<float>();
+  return {std::move(array), data};
+}
+
+HostArray wrap(BlockHeader* block, mx::Shape shape, void (*free_block)(mx::allocator::Buffer)) {
+  mx::allocator::Data data(buffer_of(block), free_block);
+  return {mx::array(std::move(data), std::move(shape), mx::float32), static_cast<float*>(elements_of(block))};
+}
+
+HostArray from_pool(mx::Shape shape) {
+  const std::size_t bytes = num_elements(shape) * sizeof(float);
+  BlockHeader* block = block_pool().take(bytes);
+  block->size = bytes;
+  return wrap(block, std::move(shape), [](mx::allocator::Buffer buffer) { block_pool().give_back(block_of(buffer)); });
+}
+
+}  // namespace
+
+bool arrays_share_our_memory() {
+  static const bool shared = [] {
+#if defined(__APPLE__)
+    return false;
+#else
+    if (mx::is_available(mx::Device(mx::Device::gpu))) return false;
+    HostArray probe = from_pool({1});
+    return probe.array.data<float>() == probe.data;
+#endif
+  }();
+  return shared;
+}
+
+HostArray make_array(mx::Shape shape) {
+  return arrays_share_our_memory() ? from_pool(std::move(shape)) : from_mlx(std::move(shape));
+}
+
+HostArray make_zeros(mx::Shape shape) {
+  const std::size_t elements = num_elements(shape);
+#if defined(REDPOLL_HAS_MMAP)
+  if (arrays_share_our_memory()) {
+    const std::size_t block_bytes = sizeof(BlockHeader) + elements * sizeof(float);
+    void* memory = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    auto* block = new (memory) BlockHeader;
+    block->block_bytes = block_bytes;
+    block->size = elements * sizeof(float);
+    return wrap(block, std::move(shape), [](mx::allocator::Buffer buffer) {
+      BlockHeader* mapped = block_of(buffer);
+      munmap(mapped, mapped->block_bytes);
+    });
+  }
+#endif
+  HostArray zeros = make_array(std::move(shape));
+  std::fill_n(zeros.data, elements, 0.0F);
+  return zeros;
+}
+
+std::size_t recycled_bytes() { return block_pool().bytes(); }
+
+void FreeAligned::operator()(std::byte* bytes) const { std::free(bytes); }
+
+AlignedBytes allocate_aligned(std::size_t num_bytes) {
+  const std::size_t alignment = num_bytes >= kHugePage ? kHugePage : kAlignment;
+  const std::size_t rounded = round_up(std::max<std::size_t>(num_bytes, 1), alignment);
+  void* memory = std::aligned_alloc(alignment, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+#if defined(REDPOLL_HAS_MMAP) && defined(MADV_HUGEPAGE)
+  if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+#endif
+  return AlignedBytes(static_cast<std::byte*>(memory));
+}
+
+}  // namespace redpoll::kernels::cpu

@@ -1,0 +1,41 @@
+// Buffers: host memory for the eager kernels, 64-byte aligned, seen by MLX as arrays without a copy. Activations come
+// from a free list, so that a steady state calls no allocator. Memory is given back from any thread.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace redpoll::kernels::cpu {
+
+namespace mx = mlx::core;
+
+/// An available, row-contiguous float32 array and the place of its elements.
+struct HostArray {
+  mx::array array;
+  float* data;
+};
+
+/// Uninitialized. The memory is recycled when the last array that shares it dies.
+[[nodiscard]] HostArray make_array(mx::Shape shape);
+
+/// Zero-filled, straight from the operating system: pages that are never written do not become resident.
+[[nodiscard]] HostArray make_zeros(mx::Shape shape);
+
+/// True if MLX sees the memory of `make_array` at the address we gave it. Otherwise (a GPU build of MLX has another
+/// kind of buffer) arrays come from MLX's own allocator, which aligns them less.
+[[nodiscard]] bool arrays_share_our_memory();
+
+/// Bytes that `make_array` keeps for reuse; for tests and statistics.
+[[nodiscard]] std::size_t recycled_bytes();
+
+struct FreeAligned {
+  void operator()(std::byte* bytes) const;
+};
+using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
+
+/// Uninitialized memory for weights, 64-byte aligned, in huge pages where the system has them.
+[[nodiscard]] AlignedBytes allocate_aligned(std::size_t num_bytes);
+
+}  // namespace redpoll::kernels::cpu

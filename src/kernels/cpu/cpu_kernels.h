@@ -1,0 +1,62 @@
+// CpuKernels: the kernel set for a CPU. Eager: each operation reads host memory and returns an array that is already
+// available, so that no graph is built. Results of a token depend neither on the other tokens of the batch, nor on how
+// its prompt was chunked, nor on the number of threads, to the bit.
+//
+// Everything is float32. Keys are stored (block, kv_head, head_dim, token), so that scores of 8 tokens are one chain
+// of vector multiply-adds, and values (block, kv_head, token, head_dim); the last axis is padded to 8 with zeros.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cpu/context.h"
+#include "kernels/reference.h"
+
+namespace redpoll::kernels::cpu {
+
+/// Cosines and sines of one batch's positions, kept because every layer rotates by the same ones.
+struct RopeTable {
+  std::vector<float> inverse_frequencies;
+  std::vector<std::int32_t> positions;
+  std::vector<float> cos_sin;  // (tokens, 2, dims / 2)
+};
+
+class CpuKernels final : public ReferenceKernels {
+ public:
+  /// `variant` must be one of available_variants().
+  CpuKernels(Variant variant, int num_threads) : context_(std::make_shared<Context>(variant, num_threads)) {}
+
+  [[nodiscard]] std::string_view name() const override;
+
+  [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
+
+  [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
+  [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
+                                          float eps) const override;
+  [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
+  [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
+  [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
+
+  [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;
+  void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const override;
+  [[nodiscard]] mx::array paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                          float scale) const override;
+
+  [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
+  void copy_block(KvStorage& storage, int from, int to) const override;
+
+ private:
+  /// The table for this batch, computed anew when positions or frequencies have changed.
+  [[nodiscard]] const RopeTable& rope_table(const RaggedBatch& batch, const RopeSpec& spec) const;
+
+  std::shared_ptr<Context> context_;
+  mutable std::vector<RopeTable> rope_tables_;  // one per set of frequencies; engine thread only
+};
+
+/// Rows of `dim` elements in a part of about 16,000: what is worth another thread's while.
+[[nodiscard]] constexpr std::int64_t rows_per_part(std::int64_t dim) {
+  constexpr std::int64_t kElementsPerPart = 16 * 1024;
+  return dim >= kElementsPerPart ? 1 : kElementsPerPart / dim;
+}
+
+}  // namespace redpoll::kernels::cpu

@@ -1,0 +1,55 @@
+// Sums, gated activation, and rows by index.
+#include <algorithm>
+
+#include "kernels/cpu/buffer.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/host_view.h"
+
+namespace redpoll::kernels::cpu {
+namespace {
+
+using PairLoop = void (*)(const float* x, const float* y, std::int64_t size, float* out);
+
+mx::array pairwise(ThreadTeam& team, PairLoop loop, const mx::array& x, const mx::array& y) {
+  const HostView a(x);
+  const HostView b(y);
+  HostArray out = make_array(x.shape());
+  team.parallel_for(a.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    loop(a.data() + begin, b.data() + begin, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
+}
+
+}  // namespace
+
+mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {
+  return pairwise(context_->team, context_->loops.add, x, y);
+}
+
+mx::array CpuKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
+  return pairwise(context_->team, context_->loops.silu_multiply, gate, up);
+}
+
+mx::array CpuKernels::add_bias(const mx::array& x, const mx::array& bias) const {
+  const HostView input(x);
+  const HostView row(bias);
+  const std::int64_t dim = row.size();
+  HostArray out = make_array(x.shape());
+  context_->team.parallel_for(input.size() / dim, rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      context_->loops.add(input.data() + i * dim, row.data(), dim, out.data + i * dim);
+    }
+  });
+  return std::move(out.array);
+}
+
+mx::array CpuKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {
+  const HostView input(x);
+  const std::int64_t dim = x.shape(1);
+  HostArray out = make_array({static_cast<int>(rows.size()), x.shape(1)});
+  float* to = out.data;
+  for (const std::int32_t row : rows) to = std::copy_n(input.data() + row * dim, dim, to);
+  return std::move(out.array);
+}
+
+}  // namespace redpoll::kernels::cpu

@@ -1,0 +1,22 @@
+// Features: which inner loops this processor can run. A variant is a set of inner loops compiled for one instruction
+// set; everything around them is common code.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace redpoll::kernels::cpu {
+
+/// Slowest first. `kPortable` is plain C++ that any compiler vectorizes for its baseline.
+enum class Variant { kPortable, kAvx2 };
+
+[[nodiscard]] std::string_view variant_name(Variant variant);
+
+/// The variants that this machine runs, slowest first; never empty.
+[[nodiscard]] const std::vector<Variant>& available_variants();
+
+/// The fastest variant, or the one that `forced` (the value of REDPOLL_CPU; null or empty: none) names. A name that
+/// this machine does not have is logged together with the choices, and the fastest is taken.
+[[nodiscard]] Variant choose_variant(const char* forced);
+
+}  // namespace redpoll::kernels::cpu

@@ -1,0 +1,100 @@
+// Loops: the inner loops of the CPU kernels as a table of functions, one table per variant. Everything here works on
+// plain memory: no arrays, no threads. A loop never lets one row's result depend on how many rows come with it: each
+// element of a result is one chain of operations in an order fixed by the element's own inputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/features.h"
+#include "kernels/matrix.h"
+
+namespace redpoll::kernels::cpu {
+
+/// Lanes of a vector. Output rows of a weight panel, and the multiple that key and value rows are padded to.
+inline constexpr int kLanes = 8;
+/// Panels that one pass of a matmul loop covers: a matrix is padded with zero rows to a multiple of that.
+inline constexpr int kUnitPanels = 4;
+inline constexpr int kUnitRows = kUnitPanels * kLanes;
+/// Inputs per chunk of a quantized panel: for any number of bits b, b words hold 32 values.
+inline constexpr int kChunk = 32;
+/// Most rows of x that one call of `matmul` takes.
+inline constexpr int kMaxRows = 128;
+
+/// A weight matrix repacked so that it streams: panels of 8 output rows, one after the other. A quantized panel holds
+/// for each group 8 scales, 8 biases (of `type`) and group_size / 32 chunks of `bits` vectors of 8 words; lane r of
+/// word j is the checkpoint's word j of that chunk in row r. A dense panel (bits = 0) holds for each input the 8
+/// weights of its rows, of `type`.
+struct PackedWeights {
+  const std::byte* data = nullptr;
+  std::size_t panel_bytes = 0;
+  int in_features = 0;
+  int bits = 0;
+  int group_size = 0;
+  WeightType type = WeightType::kF32;
+};
+
+/// x (rows, in_features), both row-major; out (rows, out_stride) of which `num_columns` columns are written.
+struct MatmulTile {
+  const float* x = nullptr;
+  float* out = nullptr;
+  int num_rows = 0;  // at most kMaxRows
+  int out_stride = 0;
+  int num_columns = 0;  // at most kUnitRows
+};
+
+/// Some query tokens of one sequence against one kv head. Query rows are token-major: row t * group + h is head h of
+/// the group at token t; (rows, head_dim), already scaled.
+struct AttentionTile {
+  const float* queries = nullptr;
+  int num_tokens = 0;
+  int first_position = 0;  // of the first token; the others follow it
+  int group = 0;           // query heads that share the kv head
+  int head_dim = 0;
+
+  const float* keys = nullptr;    // of this kv head in block 0: (head_dim, key_stride)
+  const float* values = nullptr;  // of this kv head in block 0: (block_tokens, value_stride)
+  std::size_t key_block_stride = 0;
+  std::size_t value_block_stride = 0;
+  const std::int32_t* block_table = nullptr;
+  int block_tokens = 0;
+  int key_stride = 0;    // block_tokens padded to kLanes
+  int value_stride = 0;  // head_dim padded to kLanes
+
+  float* scores = nullptr;  // scratch (rows, key_stride)
+};
+
+/// The running softmax of one query row: value_stride weighted sums of values, then the largest score, then the sum of
+/// weights, padded to attention_state_stride floats.
+[[nodiscard]] constexpr int attention_state_stride(int value_stride) { return value_stride + kLanes; }
+
+struct Loops {
+  /// out = x * W^T for output rows [kUnitRows * unit, + num_columns).
+  void (*matmul)(const PackedWeights& weights, int unit, const MatmulTile& tile);
+
+  /// Starts the states (rows, attention_state_stride) afresh and runs blocks [first_block, last_block) of the table.
+  void (*attention)(const AttentionTile& tile, int first_block, int last_block, float* states);
+  /// Adds a later part of the context to `states`.
+  void (*merge_attention)(float* states, const float* later, int num_rows, int value_stride);
+  /// One row of output (head_dim) from its state.
+  void (*finish_attention)(const float* state, int value_stride, int head_dim, float* out);
+
+  /// out = x * weight / sqrt(mean(x^2) + eps) over `size` elements.
+  void (*rms_norm)(const float* x, const float* weight, float eps, int size, float* out);
+  void (*add)(const float* x, const float* y, std::int64_t size, float* out);
+  void (*silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
+};
+
+/// `variant` must be one of available_variants().
+[[nodiscard]] const Loops& loops_of(Variant variant);
+
+namespace portable {
+[[nodiscard]] const Loops& loops();
+}
+#if defined(__x86_64__)
+namespace avx2 {
+[[nodiscard]] const Loops& loops();
+}
+#endif
+
+}  // namespace redpoll::kernels::cpu

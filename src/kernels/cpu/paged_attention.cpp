@@ -1,0 +1,202 @@
+// Paged attention: cuts a batch into tiles of query tokens, and each tile's context into parts of fixed length that are
+// combined in order. Parts make one long decode step parallel; because they are always the same and always combined
+// the same way, a result does not depend on whether they ran on several threads.
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/buffer.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/host_view.h"
+
+namespace redpoll::kernels::cpu {
+namespace {
+
+/// Context per part, rounded down to whole blocks.
+constexpr int kPartTokens = 256;
+/// Query rows (tokens x heads of a group) in a tile, and tokens at most: keys and values of a block are read once for
+/// all of them, and queries, scores and states stay in the first-level cache.
+constexpr int kTileRows = 24;
+constexpr int kMaxTileTokens = 8;
+
+struct Tile {
+  const BatchRow* row = nullptr;
+  int first_token = 0;  // within the row
+  int num_tokens = 0;
+  int kv_head = 0;
+  int num_parts = 0;
+  int first_state = 0;  // of its parts, when they run apart
+};
+
+class PagedAttention {
+ public:
+  PagedAttention(const HostView& q, const mx::Shape& q_shape, const KvStorage& storage, const RaggedBatch& batch,
+                 float scale)
+      : q_(q.data()),
+        num_heads_(q_shape[1]),
+        head_dim_(q_shape[2]),
+        keys_(storage.keys.data<float>()),
+        values_(storage.values.data<float>()),
+        kv_heads_(storage.keys.shape(1)),
+        key_stride_(storage.keys.shape(3)),
+        value_stride_(storage.values.shape(3)),
+        group_(num_heads_ / kv_heads_),
+        batch_(batch),
+        part_blocks_(std::max(1, kPartTokens / batch.block_tokens)),
+        scale_(scale) {}
+
+  void run(Context& context, float* out) {
+    make_tiles();
+    // Enough tiles keep all threads busy; otherwise parts run apart, which costs memory for their states.
+    const bool apart = static_cast<int>(tiles_.size()) < kTilesPerThread * context.team.num_threads() &&
+                       context.team.num_threads() > 1 && num_states_ > static_cast<int>(tiles_.size());
+    if (apart) {
+      run_parts_apart(context, out);
+    } else {
+      run_tiles(context, out);
+    }
+  }
+
+ private:
+  static constexpr int kTilesPerThread = 4;
+
+  [[nodiscard]] std::size_t state_floats() const {
+    return static_cast<std::size_t>(tile_tokens() * group_ * attention_state_stride(value_stride_));
+  }
+  [[nodiscard]] int tile_tokens() const { return std::clamp(kTileRows / group_, 1, kMaxTileTokens); }
+
+  void make_tiles() {
+    const int part_tokens = part_blocks_ * batch_.block_tokens;
+    for (const BatchRow& row : batch_.rows) {
+      for (int first = 0; first < row.num_tokens; first += tile_tokens()) {
+        const int count = std::min(tile_tokens(), row.num_tokens - first);
+        const int context = row.num_computed + first + count;
+        const int parts = (context + part_tokens - 1) / part_tokens;
+        for (int head = 0; head < kv_heads_; ++head) {
+          tiles_.push_back({&row, first, count, head, parts, num_states_});
+          num_states_ += parts;
+        }
+      }
+    }
+  }
+
+  void run_tiles(Context& context, float* out) {
+    context.team.parallel_for(static_cast<std::int64_t>(tiles_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float>& memory = scratch(2 * state_floats());
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Tile& tile = tiles_[static_cast<std::size_t>(i)];
+        float* states = memory.data();
+        float* later = states + state_floats();
+        const AttentionTile loop_tile = prepare(tile, later + state_floats());
+        run_part(context.loops, loop_tile, 0, states);
+        for (int part = 1; part < tile.num_parts; ++part) {
+          run_part(context.loops, loop_tile, part, later);
+          context.loops.merge_attention(states, later, tile.num_tokens * group_, value_stride_);
+        }
+        finish(context.loops, tile, states, out);
+      }
+    });
+  }
+
+  void run_parts_apart(Context& context, float* out) {
+    std::vector<const Tile*> tile_of_state(static_cast<std::size_t>(num_states_));
+    for (const Tile& tile : tiles_) {
+      std::fill_n(tile_of_state.begin() + tile.first_state, tile.num_parts, &tile);
+    }
+    HostArray all = make_array({num_states_, static_cast<int>(state_floats())});
+    const auto state_at = [&](std::int64_t i) { return all.data + static_cast<std::size_t>(i) * state_floats(); };
+    context.team.parallel_for(num_states_, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float>& memory = scratch(0);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Tile& tile = *tile_of_state[static_cast<std::size_t>(i)];
+        run_part(context.loops, prepare(tile, memory.data()), static_cast<int>(i) - tile.first_state, state_at(i));
+      }
+    });
+    for (const Tile& tile : tiles_) {
+      for (int part = 1; part < tile.num_parts; ++part) {
+        context.loops.merge_attention(state_at(tile.first_state), state_at(tile.first_state + part),
+                                      tile.num_tokens * group_, value_stride_);
+      }
+      finish(context.loops, tile, state_at(tile.first_state), out);
+    }
+  }
+
+  /// This thread's memory: `extra` floats, then queries and scores of one tile.
+  [[nodiscard]] std::vector<float>& scratch(std::size_t extra) const {
+    static thread_local std::vector<float> memory;
+    const auto rows = static_cast<std::size_t>(tile_tokens() * group_);
+    const std::size_t needed = extra + rows * static_cast<std::size_t>(head_dim_ + key_stride_);
+    if (memory.size() < needed) memory.resize(needed);
+    return memory;
+  }
+
+  /// Copies and scales the tile's queries to `memory`; its scores follow them.
+  [[nodiscard]] AttentionTile prepare(const Tile& tile, float* memory) const {
+    float* query = memory;
+    for (int t = 0; t < tile.num_tokens; ++t) {
+      const std::int64_t token = tile.row->first_token + tile.first_token + t;
+      const float* from = q_ + (token * num_heads_ + tile.kv_head * group_) * head_dim_;
+      for (int i = 0; i < group_ * head_dim_; ++i) *query++ = from[i] * scale_;
+    }
+    const auto block_tokens = static_cast<std::size_t>(batch_.block_tokens);
+    const std::size_t key_head = static_cast<std::size_t>(head_dim_) * static_cast<std::size_t>(key_stride_);
+    const std::size_t value_head = block_tokens * static_cast<std::size_t>(value_stride_);
+    const auto head = static_cast<std::size_t>(tile.kv_head);
+    return {.queries = memory,
+            .num_tokens = tile.num_tokens,
+            .first_position = tile.row->num_computed + tile.first_token,
+            .group = group_,
+            .head_dim = head_dim_,
+            .keys = keys_ + head * key_head,
+            .values = values_ + head * value_head,
+            .key_block_stride = static_cast<std::size_t>(kv_heads_) * key_head,
+            .value_block_stride = static_cast<std::size_t>(kv_heads_) * value_head,
+            .block_table = batch_.block_table(*tile.row).data(),
+            .block_tokens = batch_.block_tokens,
+            .key_stride = key_stride_,
+            .value_stride = value_stride_,
+            .scores = query};
+  }
+
+  void run_part(const Loops& loops, const AttentionTile& tile, int part, float* states) const {
+    const int context = tile.first_position + tile.num_tokens;
+    const int num_blocks = (context + batch_.block_tokens - 1) / batch_.block_tokens;
+    loops.attention(tile, part * part_blocks_, std::min((part + 1) * part_blocks_, num_blocks), states);
+  }
+
+  void finish(const Loops& loops, const Tile& tile, const float* states, float* out) const {
+    for (int t = 0; t < tile.num_tokens; ++t) {
+      const std::int64_t token = tile.row->first_token + tile.first_token + t;
+      for (int h = 0; h < group_; ++h, states += attention_state_stride(value_stride_)) {
+        loops.finish_attention(states, value_stride_, head_dim_,
+                               out + (token * num_heads_ + tile.kv_head * group_ + h) * head_dim_);
+      }
+    }
+  }
+
+  const float* q_;
+  int num_heads_;
+  int head_dim_;
+  const float* keys_;
+  const float* values_;
+  int kv_heads_;
+  int key_stride_;
+  int value_stride_;
+  int group_;
+  const RaggedBatch& batch_;
+  int part_blocks_;
+  float scale_;
+  std::vector<Tile> tiles_;
+  int num_states_ = 0;
+};
+
+}  // namespace
+
+mx::array CpuKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                      float scale) const {
+  const HostView queries(q);
+  HostArray out = make_array(q.shape());
+  PagedAttention(queries, q.shape(), storage, batch, scale).run(*context_, out.data);
+  return std::move(out.array);
+}
+
+}  // namespace redpoll::kernels::cpu

@@ -1,0 +1,81 @@
+// Rotary embeddings. Angles are float32 products of position and inverse frequency, as in the reference; their cosines
+// and sines are computed once per batch.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/buffer.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/host_view.h"
+
+namespace redpoll::kernels::cpu {
+namespace {
+
+/// One head. Pair i is elements (i, i + half), or (2i, 2i + 1) if interleaved; what follows the pairs is copied.
+void rotate_head(const float* x, const float* cos, const float* sin, const RopeSpec& spec, float* out) {
+  const int half = spec.dims / 2;
+  if (spec.interleaved) {
+    for (int i = 0; i < half; ++i) {
+      const float a = x[2 * i];
+      const float b = x[2 * i + 1];
+      out[2 * i] = a * cos[i] - b * sin[i];
+      out[2 * i + 1] = a * sin[i] + b * cos[i];
+    }
+    return;
+  }
+  for (int i = 0; i < half; ++i) {
+    const float a = x[i];
+    const float b = x[i + half];
+    out[i] = a * cos[i] - b * sin[i];
+    out[i + half] = a * sin[i] + b * cos[i];
+  }
+}
+
+}  // namespace
+
+const RopeTable& CpuKernels::rope_table(const RaggedBatch& batch, const RopeSpec& spec) const {
+  auto found = std::ranges::find(rope_tables_, spec.inverse_frequencies, &RopeTable::inverse_frequencies);
+  if (found == rope_tables_.end()) {
+    rope_tables_.push_back({spec.inverse_frequencies, {}, {}});
+    found = rope_tables_.end() - 1;
+  }
+  RopeTable& table = *found;
+  if (table.positions == batch.positions) return table;
+  const std::size_t half = spec.inverse_frequencies.size();
+  table.positions = batch.positions;
+  table.cos_sin.resize(table.positions.size() * 2 * half);
+  const auto tokens = static_cast<std::int64_t>(table.positions.size());
+  constexpr std::int64_t kTokensPerPart = 16;
+  context_->team.parallel_for(tokens, kTokensPerPart, [&](std::int64_t begin, std::int64_t end) {
+    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
+      float* row = table.cos_sin.data() + t * 2 * half;
+      for (std::size_t i = 0; i < half; ++i) {
+        const float angle = static_cast<float>(table.positions[t]) * table.inverse_frequencies[i];
+        row[i] = std::cos(angle);
+        row[half + i] = std::sin(angle);
+      }
+    }
+  });
+  return table;
+}
+
+mx::array CpuKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
+  const HostView input(x);
+  const RopeTable& table = rope_table(batch, spec);
+  const std::int64_t tokens = x.shape(0);
+  const std::int64_t heads = x.shape(1);
+  const std::int64_t head_dim = x.shape(2);
+  const std::int64_t half = spec.dims / 2;
+  HostArray out = make_array(x.shape());
+  context_->team.parallel_for(tokens, rows_per_part(heads * head_dim), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const float* cos = table.cos_sin.data() + t * 2 * half;
+      for (std::int64_t at = t * heads * head_dim; at < (t + 1) * heads * head_dim; at += head_dim) {
+        rotate_head(input.data() + at, cos, cos + half, spec, out.data + at);
+        std::copy(input.data() + at + spec.dims, input.data() + at + head_dim, out.data + at + spec.dims);
+      }
+    }
+  });
+  return std::move(out.array);
+}
+
+}  // namespace redpoll::kernels::cpu

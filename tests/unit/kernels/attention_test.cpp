@@ -1,0 +1,238 @@
+// Writing K and V into blocks and attending over them: against float64, and against itself under every way of cutting
+// the same work.
+#include <cmath>
+
+#include "unit/kernels/fixtures.h"
+
+namespace redpoll::kernels {
+namespace {
+
+struct Heads {
+  int query = 9;
+  int kv = 3;
+  int dim = 64;
+};
+
+/// Whole sequences as a test sees them: q (length, query heads, dim), k and v (length, kv heads, dim).
+struct TestSequence {
+  int length;
+  Heads heads;
+  mx::array q, k, v;
+
+  TestSequence(int tokens, Heads h, unsigned seed)
+      : length(tokens),
+        heads(h),
+        q(random_array({tokens, h.query, h.dim}, seed, 2.0F)),
+        k(random_array({tokens, h.kv, h.dim}, seed + 1)),
+        v(random_array({tokens, h.kv, h.dim}, seed + 2)) {}
+};
+
+float scale_of(const Heads& heads) { return 1.0F / std::sqrt(static_cast<float>(heads.dim)); }
+
+/// Softmax attention in float64, straight from the definition.
+std::vector<double> exact_attention(const TestSequence& s) {
+  const auto dim = static_cast<std::size_t>(s.heads.dim);
+  const auto num_query = static_cast<std::size_t>(s.heads.query);
+  const auto num_kv = static_cast<std::size_t>(s.heads.kv);
+  const std::vector<float> q = floats_of(s.q);
+  const std::vector<float> k = floats_of(s.k);
+  const std::vector<float> v = floats_of(s.v);
+  std::vector<double> out(q.size());
+  for (std::size_t t = 0; t < static_cast<std::size_t>(s.length); ++t) {
+    for (std::size_t h = 0; h < num_query; ++h) {
+      const std::size_t kv_head = h / (num_query / num_kv);
+      std::vector<double> weights(t + 1);
+      for (std::size_t j = 0; j <= t; ++j) {
+        for (std::size_t d = 0; d < dim; ++d) {
+          weights[j] += double{q[(t * num_query + h) * dim + d]} * double{k[(j * num_kv + kv_head) * dim + d]};
+        }
+        weights[j] *= double{scale_of(s.heads)};
+      }
+      const double largest = std::ranges::max(weights);
+      double total = 0;
+      for (double& weight : weights) total += weight = std::exp(weight - largest);
+      for (std::size_t j = 0; j <= t; ++j) {
+        for (std::size_t d = 0; d < dim; ++d) {
+          out[(t * num_query + h) * dim + d] += weights[j] / total * double{v[(j * num_kv + kv_head) * dim + d]};
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// Feeds a sequence in chunks of the given lengths, the last one repeated, and returns the bits of all outputs.
+std::vector<std::uint32_t> attend_in_chunks(const Kernels& kernels, const TestSequence& s,
+                                            const std::vector<int>& chunks, int block_tokens) {
+  const int num_blocks = s.length / block_tokens + 5;
+  KvStorage storage = kernels.make_kv_storage({num_blocks, block_tokens, s.heads.kv, s.heads.dim});
+  std::vector<std::uint32_t> out;
+  std::size_t chunk = 0;
+  for (int done = 0; done < s.length;) {
+    const int count = std::min(chunks[std::min(chunk++, chunks.size() - 1)], s.length - done);
+    const RaggedBatch batch = make_batch({{done, count}}, block_tokens, num_blocks);
+    kernels.write_kv(storage, rows_of(s.k, done, done + count), rows_of(s.v, done, done + count), batch);
+    const auto bits =
+        bits_of(kernels.paged_attention(rows_of(s.q, done, done + count), storage, batch, scale_of(s.heads)));
+    out.insert(out.end(), bits.begin(), bits.end());
+    done += count;
+  }
+  return out;
+}
+
+std::vector<float> floats_from(const std::vector<std::uint32_t>& bits) {
+  std::vector<float> values(bits.size());
+  std::memcpy(values.data(), bits.data(), bits.size() * sizeof(float));
+  return values;
+}
+
+/// Values are standard normal, so an absolute error of 3e-6 is about 50 float32 roundings.
+void expect_attention(const Kernels& kernels, const TestSequence& s, const std::vector<int>& chunks, int block_tokens) {
+  const std::vector<float> actual = floats_from(attend_in_chunks(kernels, s, chunks, block_tokens));
+  const std::vector<double> expected = exact_attention(s);
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], 3e-6) << "element " << i << ", head_dim " << s.heads.dim;
+  }
+}
+
+struct AttentionTest : CpuVariantTest {};
+INSTANTIATE_FOR_EVERY_VARIANT(AttentionTest);
+
+TEST_P(AttentionTest, AttendsLikeFloat64AtEveryHeadShapeAndBlockSize) {
+  const auto kernels = cpu();
+  for (const Heads heads : {Heads{9, 3, 64}, {4, 4, 80}, {8, 1, 128}, {2, 1, 6}, {5, 5, 20}, {40, 1, 16}}) {
+    for (const int block_tokens : {1, 5, 16, 32}) {
+      const TestSequence s(70, heads, 3);
+      ASSERT_NO_FATAL_FAILURE(expect_attention(*kernels, s, {33, 1}, block_tokens));
+    }
+  }
+}
+
+TEST_P(AttentionTest, AttendsLikeFloat64OverSeveralParts) {
+  const TestSequence s(700, {4, 2, 32}, 4);
+  ASSERT_NO_FATAL_FAILURE(expect_attention(*cpu(), s, {600, 100}, 32));
+}
+
+TEST(ReferenceAttentionTest, AttendsLikeFloat64) {
+  const ReferenceKernels reference;
+  for (const Heads heads : {Heads{9, 3, 64}, {4, 4, 80}, {8, 1, 128}}) {
+    const TestSequence s(70, heads, 3);
+    ASSERT_NO_FATAL_FAILURE(expect_attention(reference, s, {33, 36, 1}, 16));
+  }
+}
+
+TEST_P(AttentionTest, GivesTheSameBitsHoweverAPromptIsChunked) {
+  const TestSequence s(64, {9, 3, 64}, 9);
+  for (const int block_tokens : {16, 32}) {
+    const auto whole = attend_in_chunks(*cpu(1), s, {64}, block_tokens);
+    for (const int threads : {1, 2, 4}) {
+      for (const int chunk : {1, 7, 31, 32, 33, 64}) {
+        ASSERT_EQ(attend_in_chunks(*cpu(threads), s, {chunk}, block_tokens), whole)
+            << "chunks of " << chunk << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, GivesTheSameBitsWhetherPartsOfALongContextRunApartOrInTurn) {
+  const TestSequence s(1100, {4, 2, 32}, 10);
+  const auto whole = attend_in_chunks(*cpu(1), s, {1100}, 32);
+  EXPECT_EQ(attend_in_chunks(*cpu(4), s, {1, 250, 9, 3, 500, 1}, 32), whole);
+  EXPECT_EQ(attend_in_chunks(*cpu(2), s, {777, 2}, 32), whole);
+}
+
+/// Rows of different lengths in one batch, as a step of the engine has them.
+TEST_P(AttentionTest, GivesARowTheSameBitsAloneAndInABatch) {
+  constexpr int kBlockTokens = 16;
+  constexpr int kNumBlocks = 64;
+  const Heads heads{9, 3, 64};
+  const std::vector<RowLengths> lengths{{0, 40}, {47, 1}, {300, 5}, {16, 16}, {15, 1}};
+  std::vector<TestSequence> sequences;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    sequences.emplace_back(lengths[i].computed + lengths[i].tokens, heads, static_cast<unsigned>(20 + 3 * i));
+  }
+  const auto kernels = cpu();
+  KvStorage storage = kernels->make_kv_storage({kNumBlocks, kBlockTokens, heads.kv, heads.dim});
+  const RaggedBatch batch = make_batch(lengths, kBlockTokens, kNumBlocks);
+  std::vector<mx::array> q;
+  std::vector<mx::array> k;
+  std::vector<mx::array> v;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const TestSequence& s = sequences[i];
+    if (const int computed = lengths[i].computed; computed > 0) {
+      RaggedBatch earlier = batch;
+      earlier.tokens.assign(static_cast<std::size_t>(computed), 0);
+      BatchRow row = batch.rows[i];
+      row.first_token = row.num_computed = 0;
+      row.num_tokens = computed;
+      earlier.rows = {row};
+      kernels->write_kv(storage, rows_of(s.k, 0, computed), rows_of(s.v, 0, computed), earlier);
+    }
+    q.push_back(rows_of(s.q, lengths[i].computed, s.length));
+    k.push_back(rows_of(s.k, lengths[i].computed, s.length));
+    v.push_back(rows_of(s.v, lengths[i].computed, s.length));
+  }
+  kernels->write_kv(storage, mx::concatenate(k, 0), mx::concatenate(v, 0), batch);
+  const mx::array together = kernels->paged_attention(mx::concatenate(q, 0), storage, batch, scale_of(heads));
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const BatchRow& row = batch.rows[i];
+    const auto alone = attend_in_chunks(*kernels, sequences[i], {sequences[i].length}, kBlockTokens);
+    const auto count = static_cast<std::ptrdiff_t>(row.num_tokens) * heads.query * heads.dim;
+    EXPECT_EQ(bits_of(rows_of(together, row.first_token, row.first_token + row.num_tokens)),
+              std::vector<std::uint32_t>(alone.end() - count, alone.end()))
+        << "row " << i;
+  }
+}
+
+TEST_P(AttentionTest, IgnoresWhatABlockHoldsBeyondTheTokensOfItsRow) {
+  const Heads heads{2, 1, 16};
+  const TestSequence s(5, heads, 30);
+  const auto kernels = cpu();
+  const RaggedBatch batch = make_batch({{0, 5}}, 8, 1);
+  const auto attend = [&](float left_over) {
+    KvStorage storage = kernels->make_kv_storage({1, 8, heads.kv, heads.dim});
+    const RaggedBatch full = make_batch({{0, 8}}, 8, 1);
+    kernels->write_kv(storage, mx::full({8, 1, 16}, left_over), mx::full({8, 1, 16}, left_over), full);
+    kernels->write_kv(storage, s.k, s.v, batch);
+    return bits_of(kernels->paged_attention(s.q, storage, batch, scale_of(heads)));
+  };
+  EXPECT_EQ(attend(NAN), attend(0.0F));
+  EXPECT_EQ(attend(INFINITY), attend(0.0F));
+}
+
+TEST_P(AttentionTest, KeepsScoresOfAnySizeFinite) {
+  const Heads heads{1, 1, 8};
+  TestSequence s(40, heads, 31);
+  s.q = mx::multiply(s.q, mx::array(1e4F));
+  ASSERT_NO_FATAL_FAILURE(expect_attention(*cpu(), s, {40}, 16));
+}
+
+TEST_P(AttentionTest, CopiesABlock) {
+  const Heads heads{2, 2, 12};
+  const TestSequence s(8, heads, 33);
+  const auto kernels = cpu();
+  KvStorage storage = kernels->make_kv_storage({6, 8, heads.kv, heads.dim});
+  RaggedBatch batch = make_batch({{0, 8}}, 8, 1);
+  kernels->write_kv(storage, s.k, s.v, batch);
+  const auto expected = bits_of(kernels->paged_attention(s.q, storage, batch, 1.0F));
+  kernels->copy_block(storage, 0, 5);
+  kernels->write_kv(storage, mx::zeros({8, 2, 12}), mx::zeros({8, 2, 12}), batch);
+  batch.block_ids = {5};
+  EXPECT_EQ(bits_of(kernels->paged_attention(s.q, storage, batch, 1.0F)), expected);
+}
+
+TEST(ReferenceAttentionTest, CopiesABlockAndKeepsTheOthers) {
+  const ReferenceKernels reference;
+  KvStorage storage = reference.make_kv_storage({3, 2, 1, 2});
+  const RaggedBatch batch = make_batch({{0, 2}}, 2, 1);
+  const mx::array k = random_array({2, 1, 2}, 1);
+  reference.write_kv(storage, k, k, batch);
+  reference.copy_block(storage, 0, 2);
+  EXPECT_EQ(bits_of(rows_of(storage.keys, 2, 3)), bits_of(k));
+  EXPECT_EQ(bits_of(rows_of(storage.values, 0, 1)), bits_of(k));
+  EXPECT_EQ(bits_of(rows_of(storage.values, 1, 2)), bits_of(mx::zeros({4})));
+}
+
+}  // namespace
+}  // namespace redpoll::kernels

@@ -1,0 +1,161 @@
+// Norms, activations, rotations and row picking against the reference and float64.
+#include <mlx/random.h>
+
+#include <cmath>
+
+#include "unit/kernels/fixtures.h"
+
+namespace redpoll::kernels {
+namespace {
+
+constexpr float kEps = 1e-5F;
+
+struct ElementwiseTest : CpuVariantTest {};
+INSTANTIATE_FOR_EVERY_VARIANT(ElementwiseTest);
+
+TEST_P(ElementwiseTest, NormalizesLikeTheReference) {
+  const ReferenceKernels reference;
+  for (const int dim : {1, 7, 8, 31, 64, 80, 576, 1000}) {
+    const mx::array x = random_array({5, dim}, 1, 3.0F);
+    const mx::array weight = random_array({dim}, 2);
+    expect_near(cpu()->rms_norm(x, weight, kEps), reference.rms_norm(x, weight, kEps), 1e-7F, 2e-6F);
+  }
+  const mx::array heads = random_array({6, 9, 64}, 3);  // q_norm and k_norm
+  const mx::array weight = random_array({64}, 4);
+  expect_near(cpu()->rms_norm(heads, weight, kEps), reference.rms_norm(heads, weight, kEps), 1e-7F, 2e-6F);
+}
+
+TEST_P(ElementwiseTest, NormalizesTheResidualSumLikeSumAndNorm) {
+  const auto kernels = cpu();
+  const mx::array x = random_array({70, 577}, 1);
+  const mx::array residual = random_array({70, 577}, 2);
+  const mx::array weight = random_array({577}, 3);
+  const ResidualNorm both = kernels->add_rms_norm(x, residual, weight, kEps);
+  const mx::array sum = kernels->add(x, residual);
+  EXPECT_EQ(bits_of(both.sum), bits_of(mx::add(x, residual)));
+  EXPECT_EQ(bits_of(both.sum), bits_of(sum));
+  EXPECT_EQ(bits_of(both.normalized), bits_of(kernels->rms_norm(sum, weight, kEps)));
+}
+
+TEST_P(ElementwiseTest, AddsLikeTheReferenceToTheBit) {
+  const ReferenceKernels reference;
+  const mx::array x = random_array({41, 999}, 1);
+  const mx::array y = random_array({41, 999}, 2);
+  const mx::array bias = random_array({999}, 3);
+  EXPECT_EQ(bits_of(cpu()->add(x, y)), bits_of(reference.add(x, y)));
+  EXPECT_EQ(bits_of(cpu()->add_bias(x, bias)), bits_of(reference.add_bias(x, bias)));
+}
+
+TEST_P(ElementwiseTest, GatesLikeFloat64) {
+  std::vector<float> gate = random_floats(20'003, 1, 4.0F);
+  for (int i = 0; i < 2'000; ++i) gate[static_cast<std::size_t>(i)] = static_cast<float>(i - 1'000) * 0.1F;
+  const std::vector<float> up = random_floats(gate.size(), 2);
+  const int size = static_cast<int>(gate.size());
+  const std::vector<float> out = floats_of(cpu()->silu_multiply(array_of(gate, {1, size}), array_of(up, {1, size})));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double expected = double{gate[i]} / (1.0 + std::exp(-double{gate[i]})) * double{up[i]};
+    // Below -87 the exponential is clamped; the exact result is less than 1e-35 there.
+    ASSERT_NEAR(out[i], expected, 1e-34 + 4e-7 * std::abs(expected)) << "gate " << gate[i];
+  }
+}
+
+TEST_P(ElementwiseTest, LetsNotANumberThroughAndInfinitySaturate) {
+  const mx::array gate({NAN, INFINITY, -INFINITY, 1.0F}, {1, 4});
+  const std::vector<float> out = floats_of(cpu()->silu_multiply(gate, mx::ones({1, 4})));
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_EQ(out[1], INFINITY);
+  EXPECT_TRUE(std::isnan(floats_of(cpu()->rms_norm(gate, mx::ones({4}), kEps))[3]));
+  EXPECT_NEAR(out[3], 0.731058578630005F, 1e-7F);
+}
+
+TEST_P(ElementwiseTest, GivesARowTheSameBitsAloneAndAmongOthers) {
+  const auto kernels = cpu(4);
+  const mx::array x = random_array({300, 577}, 1);
+  const mx::array y = random_array({300, 577}, 2);
+  const mx::array weight = random_array({577}, 3);
+  const mx::array gated = kernels->silu_multiply(x, y);
+  const mx::array normalized = kernels->rms_norm(x, weight, kEps);
+  for (const int row : {0, 1, 77, 299}) {
+    const mx::array a = rows_of(x, row, row + 1);
+    const mx::array b = rows_of(y, row, row + 1);
+    EXPECT_EQ(bits_of(kernels->silu_multiply(a, b)), bits_of(rows_of(gated, row, row + 1)));
+    EXPECT_EQ(bits_of(kernels->rms_norm(a, weight, kEps)), bits_of(rows_of(normalized, row, row + 1)));
+  }
+}
+
+RopeSpec rope_spec(int dims, bool interleaved) {
+  RopeSpec spec{.dims = dims, .interleaved = interleaved, .inverse_frequencies = {}};
+  for (int i = 0; i < dims / 2; ++i) {
+    spec.inverse_frequencies.push_back(std::pow(1e5F, -2.0F * static_cast<float>(i) / static_cast<float>(dims)));
+  }
+  return spec;
+}
+
+/// Rotations of unit-scale values by float32 angles up to 8,000 radians: both sides reduce the same float exactly.
+TEST_P(ElementwiseTest, RotatesLikeTheReference) {
+  const ReferenceKernels reference;
+  const RaggedBatch batch = make_batch({{0, 20}, {8'000, 30}, {77, 1}}, 16, 600);
+  for (const int head_dim : {64, 80, 6}) {
+    for (const int dims : {head_dim, head_dim - 2}) {
+      for (const bool interleaved : {false, true}) {
+        const RopeSpec spec = rope_spec(dims, interleaved);
+        const mx::array x = random_array({51, 3, head_dim}, 6);
+        expect_near(cpu()->rope(x, batch, spec), reference.rope(x, batch, spec), 2e-6F, 0.0F);
+      }
+    }
+  }
+}
+
+TEST(ReferenceRopeTest, RotatesLikeFloat64) {
+  const RaggedBatch batch = make_batch({{100, 3}}, 16, 600);
+  for (const bool interleaved : {false, true}) {
+    const RopeSpec spec = rope_spec(8, interleaved);
+    const mx::array x = random_array({3, 2, 8}, 6);
+    const std::vector<float> in = floats_of(x);
+    const std::vector<float> out = floats_of(ReferenceKernels().rope(x, batch, spec));
+    for (std::size_t head = 0; head < 6; ++head) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        const std::size_t a = head * 8 + (interleaved ? 2 * i : i);
+        const std::size_t b = interleaved ? a + 1 : a + 4;
+        const double angle = static_cast<double>(100 + head / 2) * double{spec.inverse_frequencies[i]};
+        EXPECT_NEAR(out[a], in[a] * std::cos(angle) - in[b] * std::sin(angle), 2e-5);
+        EXPECT_NEAR(out[b], in[a] * std::sin(angle) + in[b] * std::cos(angle), 2e-5);
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, RotatesByTheBatchAtHandNotByAnEarlierOne) {
+  const auto kernels = cpu();
+  const RopeSpec spec = rope_spec(16, false);
+  const RopeSpec other = rope_spec(16, true);
+  const mx::array x = random_array({1, 2, 16}, 8);
+  const RaggedBatch first = make_batch({{5, 1}}, 16, 4);
+  const RaggedBatch second = make_batch({{6, 1}}, 16, 4);
+  const auto expected = bits_of(cpu()->rope(x, second, spec));
+  const auto at_first = bits_of(kernels->rope(x, first, spec));
+  EXPECT_NE(at_first, expected);
+  EXPECT_EQ(bits_of(kernels->rope(x, second, spec)), expected);
+  static_cast<void>(kernels->rope(x, first, other));
+  EXPECT_EQ(bits_of(kernels->rope(x, first, spec)), at_first);
+}
+
+TEST_P(ElementwiseTest, TakesRowsLikeTheReference) {
+  const ReferenceKernels reference;
+  const mx::array x = random_array({9, 37}, 1);
+  EXPECT_EQ(bits_of(cpu()->take_rows(x, {0, 3, 8})), bits_of(reference.take_rows(x, {0, 3, 8})));
+}
+
+TEST_P(ElementwiseTest, AcceptsLazyStridedAndHalfPrecisionInputs) {
+  const auto kernels = cpu();
+  const mx::array base = random_array({12, 40}, 1);
+  const mx::array ones = mx::ones({40, 12});
+  EXPECT_EQ(bits_of(kernels->add(mx::transpose(base), ones)), bits_of(mx::add(mx::transpose(base), ones)));
+  const mx::array half = mx::astype(base, mx::float16);
+  EXPECT_EQ(bits_of(kernels->add(half, mx::zeros({12, 40}))), bits_of(mx::astype(half, mx::float32)));
+  const mx::array reshaped = mx::reshape(mx::reshape(base, {480}), {4, 120});
+  EXPECT_EQ(bits_of(kernels->take_rows(reshaped, {1})), bits_of(rows_of(reshaped, 1, 2)));
+}
+
+}  // namespace
+}  // namespace redpoll::kernels
