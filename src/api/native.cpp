@@ -33,6 +33,15 @@ Result<std::optional<std::string>> read_text(JsonReader& reader) {
   return text;
 }
 
+// A conversation, and whether the answer's opening is rendered after it: chat answers always open, these routes need
+// not.
+Result<Conversation> read_template_input(JsonReader& reader) {
+  ASSIGN_OR_RETURN(Conversation conversation, openai::read_conversation(reader));
+  ASSIGN_OR_RETURN(const std::optional<bool> add_prompt, reader.optional_bool("add_generation_prompt"));
+  conversation.add_generation_prompt = add_prompt.value_or(true);
+  return conversation;
+}
+
 }  // namespace
 
 Result<TokenizeRequest> parse_tokenize_request(const json::value& body) {
@@ -42,7 +51,7 @@ Result<TokenizeRequest> parse_tokenize_request(const json::value& body) {
   ASSIGN_OR_RETURN(std::optional<std::string> text, read_text(reader));
   if (reader.optional_value("messages") != nullptr) {
     if (text) return bad_field("messages", "expected either a text or messages, got both");
-    ASSIGN_OR_RETURN(request.input, openai::read_conversation(reader));
+    ASSIGN_OR_RETURN(request.input, read_template_input(reader));
   } else if (text) {
     request.input = *std::move(text);
   } else {
@@ -92,9 +101,7 @@ Result<TemplateRequest> parse_template_request(const json::value& body) {
   ASSIGN_OR_RETURN(const json::object* object, as_request_object(body));
   JsonReader reader(*object);
   TemplateRequest request;
-  ASSIGN_OR_RETURN(request.conversation, openai::read_conversation(reader));
-  ASSIGN_OR_RETURN(const std::optional<bool> add_prompt, reader.optional_bool("add_generation_prompt"));
-  request.conversation.add_generation_prompt = add_prompt.value_or(true);
+  ASSIGN_OR_RETURN(request.conversation, read_template_input(reader));
   reader.ignore("model");
   request.warnings = reader.unread_fields();
   return request;

@@ -18,7 +18,8 @@ struct TokenizeRequest {
   bool with_pieces = false;
   std::vector<std::string> warnings;
 };
-/// `{"content": text}`, the same as "text" or "prompt", or `{"messages": [...], "tools": [...]}`.
+/// `{"content": text}`, the same as "text" or "prompt", or `{"messages": [...], "tools": [...],
+/// "add_generation_prompt": false}`.
 [[nodiscard]] Result<TokenizeRequest> parse_tokenize_request(const json::value& body);
 
 struct TokenPiece {

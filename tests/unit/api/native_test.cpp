@@ -28,9 +28,11 @@ TEST(Tokenize, TextComesUnderThreeNames) {
 
 TEST(Tokenize, MessagesAreAConversation) {
   const auto request = parse_tokenize_request(body_of(
-      R"({"model":"m","messages":[{"role":"developer","content":"x"}],"add_special":true,"with_pieces":true,"foo":1})"));
+      R"({"model":"m","messages":[{"role":"developer","content":"x"}],"add_special":true,"with_pieces":true,
+          "add_generation_prompt":false,"foo":1})"));
   ASSERT_TRUE(request.has_value());
   EXPECT_EQ(dump_json(std::get<Conversation>(request->input).messages), R"([{"role":"system","content":"x"}])");
+  EXPECT_FALSE(std::get<Conversation>(request->input).add_generation_prompt);
   EXPECT_TRUE(request->add_special);
   EXPECT_TRUE(request->with_pieces);
   EXPECT_THAT(request->warnings, ElementsAre("foo"));
