@@ -50,9 +50,12 @@ struct Config {
 };
 
 /// Reads config.json's text. kInvalidArgument for malformed JSON or a field of the wrong type or out of range, with the
-/// field as `param`; kUnsupported for nothing: that is for those who use the fields. Never follows `auto_map` or
-/// `model_file`: code in a model folder is not run.
+/// field as `param`. Never follows `auto_map` or `model_file`: code in a model folder is not run.
 [[nodiscard]] Result<Config> parse_config(std::string_view text);
+[[nodiscard]] Result<Config> config_from_json(json::object object);
+
+/// Token ids in a field that is a number or a list of numbers; empty if absent. -1 stands for "none".
+[[nodiscard]] Result<std::vector<TokenId>> parse_token_ids(const json::object& object, std::string_view name);
 
 /// Fails, naming the field, unless all that every decoder-only model needs is present: hidden_size,
 /// num_hidden_layers, num_attention_heads, intermediate_size, vocab_size and rms_norm_eps.
@@ -71,7 +74,7 @@ struct RopeScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   int original_max_position_embeddings = 8192;
-  std::vector<double> frequency_factors;  // head_dim / 2 of them
+  std::vector<double> frequency_factors{};  // head_dim / 2 of them
 };
 
 /// Reads `rope_scaling` or `rope_parameters`. kUnsupported names a type that is not known, a partial rotary factor, or

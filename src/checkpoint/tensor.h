@@ -70,6 +70,10 @@ struct OwnedBytes {
 };
 [[nodiscard]] OwnedBytes allocate_bytes(std::size_t size);
 
+/// A tensor of the given bytes, copied only if they are not aligned for the type.
+[[nodiscard]] Tensor make_tensor(DType dtype, std::vector<std::int64_t> shape, std::span<const std::byte> bytes,
+                                 std::shared_ptr<const void> storage);
+
 /// Tensors by name, in the order of names. A value: copying copies the index, not the data.
 class ParameterMap {
  public:

@@ -1,0 +1,202 @@
+#include "checkpoint/config.h"
+
+#include <limits>
+
+namespace redpoll::checkpoint {
+namespace {
+
+// Far above every published model, far below what overflows an int when two of them are multiplied as int64.
+constexpr std::int64_t kMaxWidth = 1 << 20;
+constexpr std::int64_t kMaxLayers = 1 << 14;
+constexpr std::int64_t kMaxHeads = 1 << 16;
+constexpr std::int64_t kMaxIntermediate = 1 << 24;
+constexpr std::int64_t kMaxVocabulary = 1 << 26;
+constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
+
+// Reads fields into a Config and keeps the first error, so that a list of fields reads like a list.
+class FieldReader {
+ public:
+  explicit FieldReader(const json::object& object, std::string path = {}) : json_(object, std::move(path)) {}
+
+  void count(std::string_view name, std::int64_t max, int& out) {
+    if (const auto value = take(json_.optional_int(name, 1, max))) out = static_cast<int>(*value);
+  }
+  void number(std::string_view name, double min, double max, double& out) {
+    if (const auto value = take(json_.optional_double(name, min, max))) out = *value;
+  }
+  void flag(std::string_view name, bool& out) {
+    if (const auto value = take(json_.optional_bool(name))) out = *value;
+  }
+  void text(std::string_view name, std::string& out) {
+    if (auto value = take(json_.optional_string(name))) out = std::move(*value);
+  }
+  void texts(std::string_view name, std::vector<std::string>& out);
+  // nullopt also for -1, which old exporters write for "there is none".
+  [[nodiscard]] std::optional<TokenId> token(std::string_view name) {
+    const auto value = take(json_.optional_int(name, -1, kMaxVocabulary));
+    return value && *value >= 0 ? std::optional(static_cast<TokenId>(*value)) : std::nullopt;
+  }
+  void tokens(std::string_view name, std::vector<TokenId>& out);
+
+  void fail_with(std::unexpected<Error> error) {
+    if (status_) status_ = std::move(error);
+  }
+  [[nodiscard]] JsonReader& json() { return json_; }
+  [[nodiscard]] Status status() const { return status_; }
+
+ private:
+  template <typename T>
+  std::optional<T> take(Result<std::optional<T>> result) {
+    if (result) return std::move(*result);
+    fail_with(std::unexpected(std::move(result).error()));
+    return std::nullopt;
+  }
+
+  JsonReader json_;
+  Status status_;
+};
+
+void FieldReader::texts(std::string_view name, std::vector<std::string>& out) {
+  const auto array = json_.optional_array(name);
+  if (!array) return fail_with(std::unexpected(array.error()));
+  if (*array == nullptr) return;
+  for (const json::value& element : **array) {
+    if (!element.is_string()) {
+      return fail_with(fail(ErrorCode::kInvalidArgument,
+                            "'" + json_.path_of(name) + "': expected an array of strings, one element is a " +
+                                std::string(json_kind_name(element)),
+                            json_.path_of(name)));
+    }
+    out.emplace_back(element.get_string());
+  }
+}
+
+void FieldReader::tokens(std::string_view name, std::vector<TokenId>& out) {
+  const json::value* value = json_.optional_value(name);
+  if (value == nullptr) return;
+  if (!value->is_array()) {
+    if (const auto id = token(name)) out.push_back(*id);
+    return;
+  }
+  for (const json::value& element : value->get_array()) {
+    const json::object wrapped{{json::string_view(name.data(), name.size()), element}};
+    FieldReader reader(wrapped);
+    const auto id = reader.token(name);
+    if (!reader.status()) return fail_with(std::unexpected(reader.status().error()));
+    if (id) out.push_back(*id);
+  }
+}
+
+void read_sizes(FieldReader& fields, Config& config) {
+  fields.count("hidden_size", kMaxWidth, config.hidden_size);
+  fields.count("num_hidden_layers", kMaxLayers, config.num_hidden_layers);
+  fields.count("num_attention_heads", kMaxHeads, config.num_attention_heads);
+  config.num_key_value_heads = config.num_attention_heads;
+  fields.count("num_key_value_heads", kMaxHeads, config.num_key_value_heads);
+  fields.count("head_dim", kMaxWidth, config.head_dim);
+  fields.count("intermediate_size", kMaxIntermediate, config.intermediate_size);
+  fields.count("vocab_size", kMaxVocabulary, config.vocab_size);
+  fields.count("max_position_embeddings", kMaxPositions, config.max_position_embeddings);
+  fields.number("rms_norm_eps", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
+  fields.text("hidden_act", config.hidden_act);
+}
+
+void read_rope(FieldReader& fields, Config& config) {
+  constexpr double kMaxTheta = 1e15;
+  fields.number("rope_theta", 1, kMaxTheta, config.rope_theta);
+  fields.flag("rope_traditional", config.rope_traditional);
+  fields.number("partial_rotary_factor", 1e-3, 1, config.partial_rotary_factor);
+  // transformers 5 moves the rope fields into an object of their own.
+  const auto nested = fields.json().optional_object("rope_parameters");
+  if (!nested) return fields.fail_with(std::unexpected(nested.error()));
+  if (*nested == nullptr) return;
+  FieldReader rope(**nested, "rope_parameters");
+  rope.number("rope_theta", 1, kMaxTheta, config.rope_theta);
+  rope.number("partial_rotary_factor", 1e-3, 1, config.partial_rotary_factor);
+  if (!rope.status()) fields.fail_with(std::unexpected(rope.status().error()));
+}
+
+void read_switches(FieldReader& fields, Config& config) {
+  fields.flag("tie_word_embeddings", config.tie_word_embeddings);
+  fields.flag("attention_bias", config.attention_bias);
+  fields.flag("mlp_bias", config.mlp_bias);
+  int window = 0;
+  fields.count("sliding_window", kMaxPositions, window);
+  if (window > 0) config.sliding_window = window;
+  config.use_sliding_window = config.sliding_window.has_value();
+  fields.flag("use_sliding_window", config.use_sliding_window);
+  fields.texts("layer_types", config.layer_types);
+}
+
+Status check_heads(Config& config) {
+  const auto divides = [](int whole, int part) { return part > 0 && whole % part == 0; };
+  if (config.num_attention_heads > 0 && !divides(config.num_attention_heads, config.num_key_value_heads)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'num_key_value_heads': " + std::to_string(config.num_key_value_heads) +
+                    " does not divide num_attention_heads " + std::to_string(config.num_attention_heads),
+                "num_key_value_heads");
+  }
+  if (config.head_dim > 0 || config.hidden_size == 0 || config.num_attention_heads == 0) return {};
+  if (!divides(config.hidden_size, config.num_attention_heads)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'num_attention_heads': " + std::to_string(config.num_attention_heads) +
+                    " does not divide hidden_size " + std::to_string(config.hidden_size) + " and there is no head_dim",
+                "num_attention_heads");
+  }
+  config.head_dim = config.hidden_size / config.num_attention_heads;
+  return {};
+}
+
+}  // namespace
+
+Result<Config> parse_config(std::string_view text) {
+  ASSIGN_OR_RETURN(json::value value, parse_json(text));
+  if (!value.is_object()) {
+    return fail(ErrorCode::kInvalidArgument, "expected an object, got " + std::string(json_kind_name(value)));
+  }
+  return config_from_json(std::move(value.get_object()));
+}
+
+Result<Config> config_from_json(json::object object) {
+  Config config;
+  config.raw = std::move(object);
+  FieldReader fields(config.raw);
+  fields.text("model_type", config.model_type);
+  fields.texts("architectures", config.architectures);
+  read_sizes(fields, config);
+  read_rope(fields, config);
+  read_switches(fields, config);
+  fields.tokens("eos_token_id", config.eos_token_ids);
+  config.bos_token_id = fields.token("bos_token_id");
+  config.pad_token_id = fields.token("pad_token_id");
+  RETURN_IF_ERROR(fields.status());
+  if (config.model_type.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "'model_type' is missing", "model_type");
+  }
+  RETURN_IF_ERROR(check_heads(config));
+  return config;
+}
+
+Result<std::vector<TokenId>> parse_token_ids(const json::object& object, std::string_view name) {
+  FieldReader fields(object);
+  std::vector<TokenId> ids;
+  fields.tokens(name, ids);
+  RETURN_IF_ERROR(fields.status());
+  return ids;
+}
+
+Status require_decoder_fields(const Config& config) {
+  const auto missing = [&](std::string name) {
+    return fail(ErrorCode::kInvalidArgument,
+                "config.json: '" + name + "' is missing, which a model_type '" + config.model_type + "' needs", name);
+  };
+  if (config.hidden_size == 0) return missing("hidden_size");
+  if (config.num_hidden_layers == 0) return missing("num_hidden_layers");
+  if (config.num_attention_heads == 0) return missing("num_attention_heads");
+  if (config.intermediate_size == 0) return missing("intermediate_size");
+  if (config.vocab_size == 0) return missing("vocab_size");
+  if (config.rms_norm_eps == 0) return missing("rms_norm_eps");
+  return {};
+}
+
+}  // namespace redpoll::checkpoint

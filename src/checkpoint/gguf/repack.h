@@ -1,0 +1,59 @@
+// Tensors of a GGUF file in the layouts that the rest of the program reads: dense, or MLX's affine quantization.
+// Internal to checkpoint/.
+//
+// MLX keeps a matrix as packed integers q, lowest bits first in little-endian 32-bit words, with a scale s and a bias b
+// for each group of 32 inputs: w = s q + b. Every block format with groups of 32 is of this form already, so nothing is
+// rounded:
+//
+//   Q4_0  w = d (q - 8)          4 bits   s = d        b = -8 d
+//   Q4_1  w = d q + m            4 bits   s = d        b = m
+//   Q5_0  w = d (q - 16)         5 bits   s = d        b = -16 d
+//   Q5_1  w = d q + m            5 bits   s = d        b = m
+//   Q8_0  w = d q, q signed      8 bits   s = d        b = -128 d, stored q + 128
+//   Q4_K  w = d sc q - dmin mn   4 bits   s = d sc     b = -dmin mn
+//   Q5_K  as Q4_K                5 bits
+//
+// Scales and biases of a tensor are stored as F16 if all of them are exact there (always so for the first five unless d
+// is huge), else as F32. Q6_K has groups of 16, which MLX lacks: it becomes a dense F32 tensor.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "checkpoint/gguf/file.h"
+#include "checkpoint/tensor.h"
+
+namespace redpoll::checkpoint {
+
+/// Bits of the affine form of a type, 0 for types that become dense tensors.
+[[nodiscard]] int affine_bits(std::uint32_t gguf_type);
+constexpr int kAffineGroupSize = 32;
+
+struct AffineTensors {
+  Tensor weight;  // (rows, columns * bits / 32) U32
+  Tensor scales;  // (rows, columns / 32)
+  Tensor biases;  // (rows, columns / 32)
+};
+
+/// Which row of the file becomes row i. llama-type files interleave the two rotary halves of each query and key head:
+/// (heads, dim / 2, 2) in the file is (heads, 2, dim / 2) in Hugging Face's order.
+struct RowOrder {
+  std::int64_t rows = 0;
+  std::int64_t heads = 0;  // 0: as in the file; otherwise rows is a multiple of 2 * heads
+
+  [[nodiscard]] std::int64_t source(std::int64_t row) const {
+    if (heads == 0) return row;
+    const std::int64_t dim = rows / heads;
+    const std::int64_t in_head = row % dim;
+    return row - in_head + in_head % (dim / 2) * 2 + in_head / (dim / 2);
+  }
+};
+
+/// For types with affine_bits > 0; the tensor is a matrix whose bytes are complete.
+[[nodiscard]] AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order);
+
+/// For the other types. A view of the file where nothing changes.
+[[nodiscard]] Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order,
+                                  const std::shared_ptr<const void>& storage);
+
+}  // namespace redpoll::checkpoint

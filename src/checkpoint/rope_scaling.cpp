@@ -1,0 +1,105 @@
+// Reading of rope_scaling and rope_parameters: the shapes that published configs have, old and new.
+#include "checkpoint/config.h"
+
+namespace redpoll::checkpoint {
+namespace {
+
+constexpr double kMaxFactor = 1e6;
+
+Result<double> required_factor(JsonReader& reader, std::string_view name) {
+  ASSIGN_OR_RETURN(const std::optional<double> value, reader.optional_double(name, 1e-6, kMaxFactor));
+  if (value) return *value;
+  return fail(ErrorCode::kInvalidArgument, "'" + reader.path_of(name) + "' is missing", reader.path_of(name));
+}
+
+Result<RopeScaling> read_llama3(JsonReader& reader) {
+  RopeScaling scaling{.type = RopeScaling::Type::kLlama3};
+  ASSIGN_OR_RETURN(scaling.factor, required_factor(reader, "factor"));
+  ASSIGN_OR_RETURN(const auto low, reader.optional_double("low_freq_factor", 1e-6, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto high, reader.optional_double("high_freq_factor", 1e-6, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto original,
+                   reader.optional_int("original_max_position_embeddings", 1, std::int64_t{1} << 30));
+  scaling.low_freq_factor = low.value_or(scaling.low_freq_factor);
+  scaling.high_freq_factor = high.value_or(scaling.high_freq_factor);
+  scaling.original_max_position_embeddings =
+      static_cast<int>(original.value_or(scaling.original_max_position_embeddings));
+  if (scaling.low_freq_factor >= scaling.high_freq_factor) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'" + reader.path_of("high_freq_factor") + "' must be greater than low_freq_factor",
+                reader.path_of("high_freq_factor"));
+  }
+  return scaling;
+}
+
+Result<RopeScaling> read_factors(const json::value& value, const Config& config) {
+  RopeScaling scaling{.type = RopeScaling::Type::kFactors};
+  const auto expected = static_cast<std::size_t>(config.head_dim / 2);
+  const json::array* array = value.if_array();
+  if (array == nullptr || array->size() != expected) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'rope_freq_factors': expected an array of head_dim / 2 = " + std::to_string(expected) + " numbers",
+                "rope_freq_factors");
+  }
+  for (const json::value& element : *array) {
+    const double factor = element.is_number() ? element.to_number<double>() : 0;
+    if (!(factor >= 1e-6 && factor <= kMaxFactor)) {
+      return fail(ErrorCode::kInvalidArgument, "'rope_freq_factors': expected numbers from 1e-6 to 1e6",
+                  "rope_freq_factors");
+    }
+    scaling.frequency_factors.push_back(factor);
+  }
+  return scaling;
+}
+
+// The type's name, under its new or its old key. Empty: an object that names none.
+Result<std::string> read_type(JsonReader& reader) {
+  ASSIGN_OR_RETURN(const auto rope_type, reader.optional_string("rope_type"));
+  if (rope_type) return *rope_type;
+  ASSIGN_OR_RETURN(const auto type, reader.optional_string("type"));
+  return type.value_or("");
+}
+
+Result<RopeScaling> read_scaling(const json::object& object, const std::string& path, const Config& config) {
+  JsonReader reader(object, path);
+  for (const auto& [key, value] : object) {
+    if (value.is_object()) {
+      return fail(ErrorCode::kUnsupported, "'" + path + "': parameters by layer type ('" + std::string(key) +
+                                               "') are not supported", path);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::string type, read_type(reader));
+  if (type == "default") return RopeScaling{};
+  if (type.empty()) {
+    if (!object.contains("factor")) return RopeScaling{};  // rope_parameters that hold a rope_theta only
+    return fail(ErrorCode::kInvalidArgument, "'" + reader.path_of("rope_type") + "' is missing",
+                reader.path_of("rope_type"));
+  }
+  if (type == "linear") {
+    RopeScaling scaling{.type = RopeScaling::Type::kLinear};
+    ASSIGN_OR_RETURN(scaling.factor, required_factor(reader, "factor"));
+    return scaling;
+  }
+  if (type == "llama3") return read_llama3(reader);
+  return fail(ErrorCode::kUnsupported,
+              "'" + reader.path_of("rope_type") + "': rope type '" + type + "' is not supported for model_type '" +
+                  config.model_type + "'; known are default, linear and llama3",
+              reader.path_of("rope_type"));
+}
+
+}  // namespace
+
+Result<RopeScaling> parse_rope_scaling(const Config& config) {
+  if (config.partial_rotary_factor != 1) {
+    return fail(ErrorCode::kUnsupported, "'partial_rotary_factor' other than 1 is not supported for model_type '" +
+                                             config.model_type + "'", "partial_rotary_factor");
+  }
+  JsonReader reader(config.raw);
+  if (const json::value* factors = reader.optional_value("rope_freq_factors")) return read_factors(*factors, config);
+  ASSIGN_OR_RETURN(const json::object* parameters, reader.optional_object("rope_parameters"));
+  ASSIGN_OR_RETURN(const json::object* scaling, reader.optional_object("rope_scaling"));
+  if (parameters != nullptr) return read_scaling(*parameters, "rope_parameters", config);
+  if (scaling != nullptr) return read_scaling(*scaling, "rope_scaling", config);
+  return RopeScaling{};
+}
+
+}  // namespace redpoll::checkpoint
