@@ -22,17 +22,29 @@ struct WorkResult {
   std::optional<T> value;
   std::exception_ptr exception;
 };
+
+template <typename T>
+[[nodiscard]] Task<T> run_and_take(ThreadPool& pool, std::function<void()> work,
+                                   std::shared_ptr<WorkResult<T>> result) {
+  co_await run_void_on(pool, std::move(work));
+  if (result->exception) std::rethrow_exception(result->exception);
+  co_return std::move(*result->value);
+}
 }  // namespace internal
 
 /// Runs `work` on a worker and gives back what it returns (a value, not void) on the I/O thread; what it throws is
 /// rethrown there. `work` should own what it uses: when a server is destroyed without having been stopped, the waiting
 /// coroutine goes while the work still runs. `pool` must not be destroyed before the server has stopped.
+///
+/// gcc 12 destroys a lambda twice that is written inside a co_await expression and owns something. So give the lambda a
+/// name and pass std::move(name); one that captures nothing but references and numbers is safe where it stands.
 template <typename F>
-[[nodiscard]] Task<std::invoke_result_t<F&>> run_on(ThreadPool& pool, F work) {
-  using T = std::invoke_result_t<F&>;
+[[nodiscard]] auto run_on(ThreadPool& pool, F&& work) -> Task<std::invoke_result_t<std::decay_t<F>&>> {
+  using T = std::invoke_result_t<std::decay_t<F>&>;
   static_assert(!std::is_void_v<T>, "return a Status where there is no value");
   auto result = std::make_shared<internal::WorkResult<T>>();
-  auto shared_work = std::make_shared<F>(std::move(work));  // std::function wants a copyable callable
+  // std::function wants a copyable callable, which `work` need not be.
+  auto shared_work = std::make_shared<std::decay_t<F>>(std::forward<F>(work));
   std::function<void()> task = [result, shared_work] {
     try {
       result->value.emplace((*shared_work)());
@@ -41,9 +53,7 @@ template <typename F>
     }
   };
   shared_work.reset();
-  co_await internal::run_void_on(pool, std::move(task));
-  if (result->exception) std::rethrow_exception(result->exception);
-  co_return std::move(*result->value);
+  return internal::run_and_take<T>(pool, std::move(task), std::move(result));
 }
 
 }  // namespace redpoll::http

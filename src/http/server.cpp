@@ -66,9 +66,8 @@ class Server::Impl {
 
 Server::Impl::Impl(ServerOptions options, Router router) : io_(options.io_threads), work_(io_.get_executor()) {
   if (!options.format_error) options.format_error = default_error_response;
-  auto context = std::make_shared<ServerContext>(
-      ServerContext{std::move(options), std::move(router), ApiKeys(options.security.api_keys)});
-  context_ = std::move(context);
+  ApiKeys keys(options.security.api_keys);
+  context_ = std::make_shared<ServerContext>(ServerContext{std::move(options), std::move(router), std::move(keys)});
 }
 
 Status Server::Impl::start() {
