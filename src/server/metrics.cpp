@@ -46,7 +46,6 @@ void write_engine(const engine::EngineStats& engine, std::string& out) {
     write_value(name, "gauge", help, value, out);
   };
   counter("redpoll_preemptions_total", "Sequences set back for want of cache blocks.", engine.preemptions);
-  counter("redpoll_cancellations_total", "Requests ended before they were done.", engine.cancellations);
   counter("redpoll_engine_steps_total", "Forward passes.", engine.steps);
   counter("redpoll_engine_failed_steps_total", "Forward passes that failed.", engine.failed_steps);
   gauge("redpoll_requests_running", "Sequences being computed.", engine.running);
@@ -106,6 +105,7 @@ Metrics::Metrics()
 void Metrics::observe(const RequestObservation& request, const Histogram& inter_token_s) {
   const std::lock_guard lock(mutex_);
   ++requests_[{std::string(request.endpoint), request.status}];
+  if (request.status == kClientGoneStatus) ++cancellations_;
   if (!request.generated) return;
   queue_s_.observe(request.queue_s);
   if (request.ttft_s >= 0) ttft_s_.observe(request.ttft_s);
@@ -133,6 +133,7 @@ std::string Metrics::text(const engine::EngineStats& engine, std::string_view ve
     counter("redpoll_prompt_tokens_total", "Prompt tokens of finished requests.", prompt_tokens_);
     counter("redpoll_cached_tokens_total", "Of those, found in the prompt cache.", cached_tokens_);
     counter("redpoll_completion_tokens_total", "Generated tokens of finished requests.", completion_tokens_);
+    counter("redpoll_cancellations_total", "Requests whose client went away before the end.", cancellations_);
     queue_s_.write("redpoll_queue_seconds", "Submitted to first scheduled.", out);
     ttft_s_.write("redpoll_time_to_first_token_seconds", "Submitted to first token.", out);
     inter_token_s_.write("redpoll_inter_token_seconds", "Between two tokens of a choice, as delivered.", out);

@@ -36,10 +36,13 @@ class Histogram {
 /// Buckets for the time between two tokens; sessions use it for their own histogram.
 [[nodiscard]] Histogram make_inter_token_histogram();
 
+/// The status, in metrics only, of a request whose client went away first.
+inline constexpr int kClientGoneStatus = 499;
+
 /// One finished request, however it ended. Times in seconds.
 struct RequestObservation {
   std::string_view endpoint;  // "chat", "completions": a fixed small set, it becomes a label
-  int status = 200;           // 499 when the client went away first
+  int status = 200;
   bool generated = false;     // the engine ran it: the fields below mean something
   double queue_s = 0;
   double ttft_s = 0;  // negative: no token came
@@ -67,6 +70,7 @@ class Metrics {
   Histogram inter_token_s_;
   Histogram request_s_;
   std::map<std::pair<std::string, int>, std::uint64_t> requests_;  // by endpoint and status
+  std::uint64_t cancellations_ = 0;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;
   std::uint64_t completion_tokens_ = 0;

@@ -43,6 +43,13 @@ TEST(MetricsTest, RefusedRequestsCountByStatusOnly) {
   EXPECT_THAT(text, HasSubstr("redpoll_request_seconds_count 0\n"));
 }
 
+TEST(MetricsTest, ClientsThatWentAwayCountAsCancellations) {
+  Metrics metrics;
+  metrics.observe({.endpoint = "chat", .status = kClientGoneStatus}, make_inter_token_histogram());
+  metrics.observe({.endpoint = "chat", .status = 200}, make_inter_token_histogram());
+  EXPECT_THAT(metrics.text({}, "1.0", "m"), HasSubstr("redpoll_cancellations_total 1\n"));
+}
+
 TEST(MetricsTest, FinishedRequestsCountTokensAndTimes) {
   Metrics metrics;
   Histogram gaps = make_inter_token_histogram();

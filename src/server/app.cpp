@@ -1,0 +1,180 @@
+#include "server/app.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "api/errors.h"
+#include "base/log.h"
+#include "http/server.h"
+#include "server/api_keys.h"
+#include "server/app_context.h"
+#include "server/generation_session.h"
+#include "server/model_locator.h"
+#include "server/native_handlers.h"
+#include "server/responses.h"
+#include "server/shutdown_signal.h"
+#include "server/status_handlers.h"
+
+namespace redpoll::server {
+namespace {
+
+constexpr std::chrono::seconds kShutdownGrace{30};  // what running streams get after the first signal
+
+using GetHandler = http::Response (*)(const AppContext&);
+using GetRequestHandler = http::Response (*)(const AppContext&, const http::Request&);
+using PostHandler = http::Task<http::Response> (*)(AppContext&, http::Request&);
+
+http::Handler on_get(AppContext& context, GetHandler handler) {
+  return [&context, handler](http::Request&, http::Exchange&) -> http::Task<http::Response> {
+    co_return handler(context);
+  };
+}
+
+http::Handler on_get(AppContext& context, GetRequestHandler handler) {
+  return [&context, handler](http::Request& request, http::Exchange&) -> http::Task<http::Response> {
+    co_return handler(context, request);
+  };
+}
+
+http::Handler on_post(AppContext& context, PostHandler handler) {
+  return [&context, handler](http::Request& request, http::Exchange&) { return handler(context, request); };
+}
+
+http::Handler generates(AppContext& context, const Protocol& protocol) {
+  return [&context, &protocol](http::Request& request, http::Exchange& exchange) {
+    return serve_generation(context, protocol, request, exchange);
+  };
+}
+
+http::Router make_router(AppContext& context) {
+  http::Router router;
+  router.add("POST", "/v1/chat/completions", generates(context, openai_chat_protocol()));
+  router.add("POST", "/v1/completions", generates(context, openai_completions_protocol()));
+  router.add("GET", "/v1/models", on_get(context, get_models));
+  router.add("GET", "/v1/models/{id}", on_get(context, get_model));
+  router.add("GET", "/health", on_get(context, get_health));
+  router.add("GET", "/stats", on_get(context, get_stats));
+  router.add("GET", "/metrics", on_get(context, get_metrics));
+  router.add("POST", "/tokenize", on_post(context, post_tokenize));
+  router.add("POST", "/detokenize", on_post(context, post_detokenize));
+  router.add("POST", "/apply-template", on_post(context, post_apply_template));
+  if (context.options.web_page) router.add("GET", "/", on_get(context, get_page));
+  return router;
+}
+
+void log_access(const http::AccessRecord& record) {
+  log_info("request", {{"request_id", record.request_id},
+                       {"client", record.remote_address},
+                       {"method", record.method},
+                       {"path", record.path},
+                       {"status", std::to_string(record.status)},
+                       {"bytes", std::to_string(record.bytes_sent)},
+                       {"ms", std::to_string(record.duration.count() / 1000)},
+                       {"client_gone", record.client_gone ? "yes" : "no"}});
+}
+
+http::ServerOptions http_options(const ServerOptions& options, std::vector<std::string> api_keys) {
+  http::ServerOptions http;
+  http.host = options.host;
+  http.port = options.port;
+  http.security.allow_hosts = options.allow_hosts;
+  http.security.allow_origins = options.allow_origins;
+  http.security.api_keys = std::move(api_keys);
+  http.format_error = [](const http::ErrorContext& context) {
+    http::Response response = error_response(context.error);
+    response.status = context.status;
+    return response;
+  };
+  http.format_stream_error = [](const http::ErrorContext& context) { return api::openai_error_body(context.error); };
+  http.access_log = log_access;
+  return http;
+}
+
+std::string url_host(const std::string& host) {
+  if (host == "0.0.0.0" || host == "::" || host.empty()) return "127.0.0.1";
+  return host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host;
+}
+
+}  // namespace
+
+api::RequestLimits AppContext::limits() const {
+  api::RequestLimits limits;
+  limits.max_prompts = options.engine.max_queue;  // more could never be accepted at once
+  limits.vocab_size = model->vocab_size;
+  return limits;
+}
+
+// Destruction runs backwards: engine and workers go before the server whose coroutines they wake.
+class App::Impl {
+ public:
+  std::unique_ptr<http::Server> server;
+  std::unique_ptr<AppContext> context;
+
+  ~Impl() {
+    if (server) (void)server->stop(std::chrono::milliseconds{0});
+  }
+};
+
+App::App(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+App::~App() = default;
+
+Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Progress& progress) {
+  // Whatever is wrong with the flags should show before a model loads for a minute.
+  RETURN_IF_ERROR(check_exposure(options.host, !options.api_key_file.empty(), options.insecure));
+  ASSIGN_OR_RETURN(const ModelLocation location, locate_model(options.model, ModelPlaces::from_environment()));
+  ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> model,
+                   load_served_model(location, {options.alias, options.engine}, progress));
+  return start_with(options, std::move(model));
+}
+
+Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, std::shared_ptr<ServedModel> model) {
+  ApiKeys keys;
+  if (!options.api_key_file.empty()) {
+    ASSIGN_OR_RETURN(keys, read_api_keys(options.api_key_file));
+    if (!keys.warning.empty()) log_warn(keys.warning);
+  }
+  RETURN_IF_ERROR(check_exposure(options.host, !keys.keys.empty(), options.insecure));
+
+  auto impl = std::make_unique<Impl>();
+  impl->context = std::make_unique<AppContext>();
+  AppContext& context = *impl->context;
+  context.options = options;
+  context.model = std::move(model);
+  context.key_required = !keys.keys.empty();
+  context.version = REDPOLL_VERSION;
+  context.started_at = system_clock().now();
+  context.started_at_unix = std::chrono::duration_cast<std::chrono::seconds>(
+                                system_clock().wall_now().time_since_epoch()).count();
+  context.workers = std::make_unique<ThreadPool>(std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
+  ASSIGN_OR_RETURN(impl->server, http::Server::start(http_options(options, keys.keys), make_router(context)));
+  return std::unique_ptr<App>(new App(std::move(impl)));
+}
+
+std::string App::base_url() const {
+  return "http://" + url_host(impl_->context->options.host) + ":" + std::to_string(impl_->server->port());
+}
+
+const AppContext& App::context() const { return *impl_->context; }
+
+Status App::stop(std::chrono::milliseconds grace) { return impl_->server->stop(grace); }
+
+Status serve(const ServerOptions& options) {
+  configure_log({options.log_level, options.log_format});
+  ASSIGN_OR_RETURN(const std::unique_ptr<App> app,
+                   App::start(options, [](std::string_view line) { log_info(line); }));
+  ShutdownSignal shutdown;
+  const AppContext& context = app->context();
+  log_info("serving", {{"model", context.model->id},
+                       {"context", std::to_string(context.model->max_context)},
+                       {"url", app->base_url()}});
+  log_info("try: curl " + app->base_url() + "/v1/chat/completions -H 'Content-Type: application/json'" +
+           (context.key_required ? " -H 'Authorization: Bearer <key>'" : "") +
+           R"( -d '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}')");
+  (void)shutdown.wait();
+  log_info("stopping: running requests may finish; a second signal stops at once");
+  if (Status stopped = app->stop(kShutdownGrace); !stopped) log_warn(stopped.error().message);
+  log_info("stopped");
+  return {};
+}
+
+}  // namespace redpoll::server

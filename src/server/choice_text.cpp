@@ -1,0 +1,69 @@
+#include "server/choice_text.h"
+
+#include <utility>
+
+namespace redpoll::server {
+
+api::TokenInfo token_info(const text::Tokenizer& tokenizer, TokenId id, std::optional<float> logprob,
+                          const std::vector<engine::TokenLogprob>& top) {
+  api::TokenInfo info{.id = id, .bytes = tokenizer.token_bytes(id), .logprob = logprob, .top = {}};
+  info.top.reserve(top.size());
+  for (const auto& [other, other_logprob] : top) {
+    info.top.push_back({.id = other, .bytes = tokenizer.token_bytes(other), .logprob = other_logprob});
+  }
+  return info;
+}
+
+ChoiceText::ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer,
+                       const ChoiceTextOptions& options)
+    : tokenizer_(tokenizer), options_(options), detokenizer_(std::move(detokenizer)), stops_(options.stop) {}
+
+bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) {
+  ++num_tokens_;
+  const std::size_t begin = decoded_bytes_;
+  const std::string text = detokenizer_.push(token.id);
+  decoded_bytes_ += text.size();
+  if (options_.with_tokens) {
+    const auto logprob = options_.with_logprobs ? std::optional(token.logprob) : std::nullopt;
+    held_.push_back({token_info(tokenizer_, token.id, logprob, token.top), begin, decoded_bytes_});
+  }
+  if (num_tokens_ < options_.min_tokens) {
+    delta.text += text;
+    released_bytes_ += text.size();
+  } else if (append(text, delta)) {
+    return true;
+  }
+  release_tokens(delta);
+  return false;
+}
+
+// True: a stop string is complete.
+bool ChoiceText::append(std::string_view text, api::ChoiceDelta& delta) {
+  const text::StopStringMatcher::Output output = stops_.push(text);
+  delta.text += output.text;
+  released_bytes_ += output.text.size();
+  if (!output.matched) return false;
+  while (!held_.empty() && held_.back().begin >= released_bytes_) held_.pop_back();
+  for (HeldToken& token : held_) delta.tokens.push_back(std::move(token.info));
+  held_.clear();
+  return true;
+}
+
+void ChoiceText::finish(api::ChoiceDelta& delta) {
+  const std::string text = detokenizer_.flush();
+  decoded_bytes_ += text.size();
+  if (append(text, delta)) return;
+  const std::string rest = stops_.flush();
+  delta.text += rest;
+  released_bytes_ += rest.size();
+  release_tokens(delta);
+}
+
+void ChoiceText::release_tokens(api::ChoiceDelta& delta) {
+  while (!held_.empty() && held_.front().end <= released_bytes_) {
+    delta.tokens.push_back(std::move(held_.front().info));
+    held_.pop_front();
+  }
+}
+
+}  // namespace redpoll::server

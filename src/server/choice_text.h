@@ -1,0 +1,61 @@
+// ChoiceText: from the token ids of one choice to the text and tokens that a client may see. Holds back what may still
+// become part of a character or of a stop string. Deterministic: the same tokens give the same deltas.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "api/generation.h"
+#include "engine/request.h"
+#include "text/detokenizer.h"
+#include "text/stop_strings.h"
+#include "text/tokenizer.h"
+
+namespace redpoll::server {
+
+struct ChoiceTextOptions {
+  std::vector<std::string> stop;
+  int min_tokens = 0;        // stop strings are not looked for before so many tokens
+  bool with_tokens = false;  // deltas carry TokenInfo
+  bool with_logprobs = false;
+};
+
+/// `tokenizer` must outlive it.
+class ChoiceText {
+ public:
+  ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer, const ChoiceTextOptions& options);
+
+  /// Appends to `delta` what this token sets free. True: a stop string is complete; nothing may follow. Its text, and
+  /// the tokens that begin at or after it, never come out.
+  [[nodiscard]] bool push(const engine::TokenEvent& token, api::ChoiceDelta& delta);
+  /// Appends what was held back, at the end of a choice without a stop string.
+  void finish(api::ChoiceDelta& delta);
+
+  [[nodiscard]] int num_tokens() const { return num_tokens_; }
+
+ private:
+  struct HeldToken {
+    api::TokenInfo info;
+    std::size_t begin = 0;  // bytes of text before it, and with it
+    std::size_t end = 0;
+  };
+  bool append(std::string_view text, api::ChoiceDelta& delta);
+  void release_tokens(api::ChoiceDelta& delta);
+
+  const text::Tokenizer& tokenizer_;
+  ChoiceTextOptions options_;
+  text::Detokenizer detokenizer_;
+  text::StopStringMatcher stops_;
+  std::deque<HeldToken> held_;
+  std::size_t decoded_bytes_ = 0;   // came out of the detokenizer
+  std::size_t released_bytes_ = 0;  // went into deltas
+  int num_tokens_ = 0;
+};
+
+/// A token's id, bytes and logprobs as answers show them.
+[[nodiscard]] api::TokenInfo token_info(const text::Tokenizer& tokenizer, TokenId id, std::optional<float> logprob,
+                                        const std::vector<engine::TokenLogprob>& top);
+
+}  // namespace redpoll::server

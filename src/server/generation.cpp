@@ -1,0 +1,298 @@
+#include "server/generation.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "engine/engine.h"
+#include "engine/event_queue.h"
+#include "server/choice_text.h"
+
+namespace redpoll::server {
+
+struct Generation::Prompt {
+  engine::RequestId id = 0;
+  std::shared_ptr<engine::EventQueue> events;
+  int first_choice = 0;
+  int num_running = 0;  // choices; 0: nothing more is expected from the engine
+  bool runs_on = false;  // a stop string has ended a choice that the engine still computes
+  int cached_tokens = 0;
+};
+
+struct Generation::Choice {
+  explicit Choice(ChoiceText choice_text) : text(std::move(choice_text)) {}
+
+  int index = 0;
+  Prompt* prompt = nullptr;
+  ChoiceText text;
+  bool ended = false;
+  std::optional<Clock::TimePoint> first_token_at;
+  Clock::TimePoint last_token_at;
+  api::Timings timings;
+};
+
+Generation::Generation(ServedModel& model, PreparedGeneration prepared)
+    : model_(model), prepared_(std::move(prepared)), submitted_at_(system_clock().now()) {
+  const api::GenerationOptions& options = prepared_.options;
+  const ChoiceTextOptions text_options{.stop = options.stop,
+                                       .min_tokens = options.min_tokens,
+                                       .with_tokens = options.num_top_logprobs || options.return_token_ids,
+                                       .with_logprobs = options.num_top_logprobs.has_value()};
+  const text::Tokenizer& tokenizer = *model_.tokenizer;
+  for (const PreparedPrompt& prepared_prompt : prepared_.prompts) {
+    const text::Detokenizer detokenizer = prepared_.continues_prompt
+                                              ? text::Detokenizer(tokenizer, prepared_prompt.ids)
+                                              : text::Detokenizer(tokenizer, {.starts_text = true});
+    auto& prompt = *prompts_.emplace_back(std::make_unique<Prompt>());
+    prompt.first_choice = num_running_;
+    prompt.num_running = options.num_choices;
+    for (int c = 0; c < options.num_choices; ++c, ++num_running_) {
+      auto& choice = *choices_.emplace_back(std::make_unique<Choice>(ChoiceText(tokenizer, detokenizer, text_options)));
+      choice.index = num_running_;
+      choice.prompt = &prompt;
+    }
+  }
+}
+
+Generation::~Generation() { cancel(); }
+
+Result<std::unique_ptr<Generation>> Generation::start(ServedModel& model, PreparedGeneration prepared,
+                                                      const std::string& request_name,
+                                                      const std::function<void()>& on_ready) {
+  CHECK(!prepared.prompts.empty() && prepared.options.num_choices > 0, "a generation has a prompt and a choice");
+  std::unique_ptr<Generation> generation(new Generation(model, std::move(prepared)));
+  RETURN_IF_ERROR(generation->submit(request_name, on_ready));
+  return generation;
+}
+
+Status Generation::submit(const std::string& request_name, const std::function<void()>& on_ready) {
+  const api::GenerationOptions& options = prepared_.options;
+  const bool score_prompt = prepared_.echo && options.num_top_logprobs.has_value();
+  for (std::size_t p = 0; p < prompts_.size(); ++p) {
+    Prompt& prompt = *prompts_[p];
+    engine::Request request;
+    request.id = model_.engine->next_request_id();
+    request.name = request_name;
+    request.prompt = prepared_.prompts[p].ids;
+    request.sampling = prepared_.sampling;
+    request.max_tokens = prepared_.max_tokens;
+    request.min_tokens = options.min_tokens;
+    if (!options.ignore_eos) request.stop_ids = model_.stop_ids;
+    request.num_choices = options.num_choices;
+    request.num_top_logprobs = options.num_top_logprobs.value_or(-1);
+    request.prompt_logprobs = score_prompt;
+    request.priority = options.priority;
+    request.events = prompt.events = std::make_shared<engine::EventQueue>(on_ready);
+    if (Status submitted = model_.engine->submit(std::move(request)); !submitted) {
+      prompt.num_running = 0;  // the engine does not know it
+      cancel();
+      return submitted;
+    }
+    prompt.id = request.id;
+  }
+  if (prepared_.echo && !score_prompt) {
+    for (const auto& choice : choices_) {
+      const auto p = static_cast<std::size_t>(choice->index / options.num_choices);
+      pending_delta(*choice, true).text = prepared_.prompts[p].echo_text;
+    }
+    on_ready();
+  }
+  return {};
+}
+
+Result<std::vector<GenerationOutput>> Generation::poll() {
+  for (const auto& prompt : prompts_) {
+    if (prompt->num_running == 0) continue;
+    for (const engine::GenerationEvent& event : prompt->events->take()) on_event(*prompt, event);
+  }
+  std::erase_if(output_, [](const GenerationOutput& output) {
+    const auto* delta = std::get_if<api::ChoiceDelta>(&output);
+    return delta != nullptr && delta->text.empty() && delta->tokens.empty();
+  });
+  if (output_.empty() && failure_) return std::unexpected(*std::exchange(failure_, std::nullopt));
+  return std::exchange(output_, {});
+}
+
+void Generation::on_event(Prompt& prompt, const engine::GenerationEvent& event) {
+  if (failure_) return;
+  if (const auto* token = std::get_if<engine::TokenEvent>(&event)) {
+    on_token(*choices_[static_cast<std::size_t>(prompt.first_choice + token->choice)], *token);
+  } else if (const auto* finish = std::get_if<engine::FinishEvent>(&event)) {
+    on_finish(prompt, *finish);
+  } else if (const auto* scored = std::get_if<engine::PromptEvent>(&event)) {
+    on_prompt(prompt, *scored);
+  } else {
+    prompt.num_running = 0;  // the engine has dropped it
+    fail_all(std::get<engine::ErrorEvent>(event).error);
+  }
+}
+
+// The delta that `choice` goes on filling in this round of poll; a new one when there is none of that kind at the end.
+api::ChoiceDelta& Generation::pending_delta(const Choice& choice, bool echo) {
+  for (auto output = output_.rbegin(); output != output_.rend(); ++output) {
+    auto* delta = std::get_if<api::ChoiceDelta>(&*output);
+    if (delta == nullptr || delta->choice != choice.index) continue;
+    if (delta->echo == echo) return *delta;
+    break;
+  }
+  output_.emplace_back(api::ChoiceDelta{.choice = choice.index, .text = {}, .tokens = {}, .echo = echo});
+  return std::get<api::ChoiceDelta>(output_.back());
+}
+
+void Generation::on_prompt(Prompt& prompt, const engine::PromptEvent& event) {
+  std::vector<api::TokenInfo> tokens;
+  tokens.reserve(event.tokens.size());
+  for (const engine::PromptToken& token : event.tokens) {
+    const auto logprob = tokens.empty() ? std::nullopt : std::optional(token.logprob);
+    tokens.push_back(token_info(*model_.tokenizer, token.id, logprob, token.top));
+  }
+  const int num_choices = prepared_.options.num_choices;
+  for (int c = 0; c < num_choices; ++c) {
+    const Choice& choice = *choices_[static_cast<std::size_t>(prompt.first_choice + c)];
+    api::ChoiceDelta& delta = pending_delta(choice, true);
+    delta.text = prepared_.prompts[static_cast<std::size_t>(choice.index / num_choices)].echo_text;
+    delta.tokens = c + 1 == num_choices ? std::move(tokens) : tokens;
+  }
+}
+
+void Generation::on_token(Choice& choice, const engine::TokenEvent& event) {
+  if (choice.ended) return;  // computed before the engine learned of the stop string
+  const Clock::TimePoint now = system_clock().now();
+  if (choice.first_token_at) {
+    inter_token_.observe(milliseconds_between(choice.last_token_at, now) / 1000);
+  } else {
+    choice.first_token_at = now;
+  }
+  choice.last_token_at = now;
+  if (choice.text.push(event, pending_delta(choice, false))) {
+    choice.prompt->runs_on = true;
+    end_choice(choice, api::FinishReason::kStop, measured_timings(choice));
+  }
+}
+
+void Generation::on_finish(Prompt& prompt, const engine::FinishEvent& event) {
+  prompt.cached_tokens = event.cached_tokens;
+  Choice& choice = *choices_[static_cast<std::size_t>(prompt.first_choice + event.choice)];
+  if (choice.ended) return;
+  if (event.reason == engine::FinishReason::kCancelled) {
+    fail_all(Error{ErrorCode::kUnavailable, "the engine has stopped before the answer was complete", {}});
+    return;
+  }
+  choice.text.finish(pending_delta(choice, false));
+  const engine::Timings& timings = event.timings;
+  const bool length = event.reason == engine::FinishReason::kLength;
+  end_choice(choice, length ? api::FinishReason::kLength : api::FinishReason::kStop,
+             {timings.queue_ms, timings.prefill_ms, timings.decode_ms, timings.ttft_ms});
+}
+
+void Generation::end_choice(Choice& choice, api::FinishReason reason, const api::Timings& timings) {
+  choice.ended = true;
+  choice.timings = timings;
+  --choice.prompt->num_running;
+  --num_running_;
+  if (choice.prompt->num_running == 0 && choice.prompt->runs_on) model_.engine->cancel(choice.prompt->id);
+  const auto prompt_tokens = static_cast<int>(prompt_of(choice.index).size());
+  output_.emplace_back(api::ChoiceEnd{.choice = choice.index,
+                                      .reason = reason,
+                                      .usage = {.prompt_tokens = prompt_tokens,
+                                                .completion_tokens = choice.text.num_tokens(),
+                                                .cached_tokens = choice.prompt->cached_tokens,
+                                                .reasoning_tokens = 0},
+                                      .timings = timings});
+}
+
+// For a choice that a stop string ends: the engine's own figures would come a step later, and nobody should wait for
+// them. The queue counts as prefill here.
+api::Timings Generation::measured_timings(const Choice& choice) const {
+  const double ttft_ms = milliseconds_between(submitted_at_, *choice.first_token_at);
+  return {.queue_ms = 0,
+          .prefill_ms = ttft_ms,
+          .decode_ms = milliseconds_between(*choice.first_token_at, choice.last_token_at),
+          .ttft_ms = ttft_ms};
+}
+
+void Generation::cancel() {
+  end_in_engine();
+  failure_.reset();
+  output_.clear();
+}
+
+void Generation::fail_all(const Error& error) {
+  end_in_engine();
+  failure_ = error;
+}
+
+void Generation::end_in_engine() {
+  for (const auto& prompt : prompts_) {
+    if (prompt->num_running > 0 && prompt->id != 0) model_.engine->cancel(prompt->id);
+    prompt->num_running = 0;
+  }
+  num_running_ = 0;
+}
+
+const std::vector<TokenId>& Generation::prompt_of(int choice) const {
+  return prepared_.prompts[static_cast<std::size_t>(choice / prepared_.options.num_choices)].ids;
+}
+
+api::Usage Generation::usage() const {
+  api::Usage usage;
+  for (const PreparedPrompt& prompt : prepared_.prompts) usage.prompt_tokens += static_cast<int>(prompt.ids.size());
+  for (const auto& prompt : prompts_) usage.cached_tokens += prompt->cached_tokens;
+  for (const auto& choice : choices_) usage.completion_tokens += choice->text.num_tokens();
+  return usage;
+}
+
+api::Timings Generation::timings() const {
+  api::Timings slowest;
+  for (const auto& choice : choices_) {
+    slowest.queue_ms = std::max(slowest.queue_ms, choice->timings.queue_ms);
+    slowest.prefill_ms = std::max(slowest.prefill_ms, choice->timings.prefill_ms);
+    slowest.decode_ms = std::max(slowest.decode_ms, choice->timings.decode_ms);
+    slowest.ttft_ms = std::max(slowest.ttft_ms, choice->timings.ttft_ms);
+  }
+  return slowest;
+}
+
+void add_to_answer(api::Answer& answer, GenerationOutput output) {
+  if (const auto* end = std::get_if<api::ChoiceEnd>(&output)) {
+    answer.choices[static_cast<std::size_t>(end->choice)].reason = end->reason;
+    return;
+  }
+  auto& delta = std::get<api::ChoiceDelta>(output);
+  api::ChoiceResult& choice = answer.choices[static_cast<std::size_t>(delta.choice)];
+  choice.text += delta.text;
+  auto& tokens = delta.echo ? choice.prompt_tokens : choice.tokens;
+  std::ranges::move(delta.tokens, std::back_inserter(tokens));
+}
+
+Result<api::Usage> run_generation(ServedModel& model, PreparedGeneration prepared,
+                                  const std::function<bool(const GenerationOutput&)>& on_output) {
+  struct Wakeup {
+    std::mutex mutex;
+    std::condition_variable condition;
+    bool ready = false;
+  };
+  const auto wakeup = std::make_shared<Wakeup>();
+  const auto on_ready = [wakeup] {
+    const std::lock_guard lock(wakeup->mutex);
+    wakeup->ready = true;
+    wakeup->condition.notify_one();
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<Generation> generation,
+                   Generation::start(model, std::move(prepared), "local", on_ready));
+  while (!generation->done()) {
+    ASSIGN_OR_RETURN(const std::vector<GenerationOutput> outputs, generation->poll());
+    if (outputs.empty()) {
+      std::unique_lock lock(wakeup->mutex);
+      wakeup->condition.wait(lock, [&] { return std::exchange(wakeup->ready, false); });
+    }
+    for (const GenerationOutput& output : outputs) {
+      if (!on_output(output)) return generation->usage();
+    }
+  }
+  return generation->usage();
+}
+
+}  // namespace redpoll::server

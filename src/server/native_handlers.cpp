@@ -1,0 +1,68 @@
+#include "server/native_handlers.h"
+
+#include "api/native.h"
+#include "http/async.h"
+#include "server/prepare.h"
+#include "server/responses.h"
+
+namespace redpoll::server {
+namespace {
+
+Result<http::Response> tokenize(const AppContext& context, const json::value& body) {
+  ASSIGN_OR_RETURN(const api::TokenizeRequest request, api::parse_tokenize_request(body));
+  const ServedModel& model = *context.model;
+  std::string text;
+  if (const auto* conversation = std::get_if<api::Conversation>(&request.input)) {
+    ASSIGN_OR_RETURN(text, render_conversation(model, *conversation));
+  } else {
+    text = std::get<std::string>(request.input);
+  }
+  ASSIGN_OR_RETURN(const std::vector<TokenId> ids, model.tokenizer->encode(text, {.add_special_tokens = request.add_special}));
+  std::vector<api::TokenPiece> pieces;
+  pieces.reserve(ids.size());
+  for (const TokenId id : ids) pieces.push_back({id, request.with_pieces ? model.tokenizer->token_bytes(id) : std::string()});
+  return json_response(api::format_tokens(pieces, request.with_pieces), request.warnings);
+}
+
+Result<http::Response> detokenize(const AppContext& context, const json::value& body) {
+  ASSIGN_OR_RETURN(const api::DetokenizeRequest request, api::parse_detokenize_request(body, context.limits()));
+  ASSIGN_OR_RETURN(const std::string text, context.model->tokenizer->decode(request.tokens));
+  return json_response(api::format_detokenized(text), request.warnings);
+}
+
+Result<http::Response> apply_template(const AppContext& context, const json::value& body) {
+  ASSIGN_OR_RETURN(const api::TemplateRequest request, api::parse_template_request(body));
+  ASSIGN_OR_RETURN(const std::string prompt, render_conversation(*context.model, request.conversation));
+  return json_response(api::format_rendered(prompt), request.warnings);
+}
+
+using JsonHandler = Result<http::Response> (*)(const AppContext& context, const json::value& body);
+
+http::Task<http::Response> on_worker(AppContext& context, http::Request& request, JsonHandler handler) {
+  if (Status json = http::require_content_type(request, "application/json"); !json) {
+    co_return error_response(json.error());
+  }
+  auto work = [&context, handler, body = std::move(request.body)]() -> Result<http::Response> {
+    ASSIGN_OR_RETURN(const json::value parsed, parse_json(body));
+    return handler(context, parsed);
+  };
+  Result<http::Response> response = co_await http::run_on(*context.workers, std::move(work));
+  if (!response) co_return error_response(response.error());
+  co_return *std::move(response);
+}
+
+}  // namespace
+
+http::Task<http::Response> post_tokenize(AppContext& context, http::Request& request) {
+  return on_worker(context, request, tokenize);
+}
+
+http::Task<http::Response> post_detokenize(AppContext& context, http::Request& request) {
+  return on_worker(context, request, detokenize);
+}
+
+http::Task<http::Response> post_apply_template(AppContext& context, http::Request& request) {
+  return on_worker(context, request, apply_template);
+}
+
+}  // namespace redpoll::server

@@ -1,0 +1,73 @@
+#include "server/prepare.h"
+
+#include <limits>
+
+#include "api/openai/completions.h"
+#include "server/sampling.h"
+
+namespace redpoll::server {
+namespace {
+
+Result<PreparedGeneration> with_sampling(const ServedModel& model, const SamplingDefaults& flags,
+                                         const api::GenerationOptions& options, int default_max_tokens) {
+  PreparedGeneration prepared;
+  prepared.options = options;
+  prepared.max_tokens = options.max_tokens.value_or(flags.max_tokens.value_or(default_max_tokens));
+  ASSIGN_OR_RETURN(prepared.sampling, resolve_sampling(options.sampling, flags, model.generation, *model.tokenizer));
+  return prepared;
+}
+
+Result<PreparedPrompt> prepare_prompt(const ServedModel& model, const api::CompletionPrompt& prompt, bool echo) {
+  PreparedPrompt prepared;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    ASSIGN_OR_RETURN(prepared.ids, model.tokenizer->encode(*text, {.add_special_tokens = true}));
+    if (echo) prepared.echo_text = *text;
+  } else {
+    prepared.ids = std::get<std::vector<TokenId>>(prompt);
+    if (echo) {
+      ASSIGN_OR_RETURN(prepared.echo_text, model.tokenizer->decode(prepared.ids));
+    }
+  }
+  return prepared;
+}
+
+}  // namespace
+
+Result<PreparedGeneration> prepare_chat(const ServedModel& model, const SamplingDefaults& flags,
+                                        const api::ChatRequest& request) {
+  ASSIGN_OR_RETURN(const std::string prompt, render_conversation(model, request.conversation));
+  const int whole_context = std::numeric_limits<int>::max();  // the engine clamps
+  ASSIGN_OR_RETURN(PreparedGeneration prepared, with_sampling(model, flags, request.options,
+                                                              model.generation.max_new_tokens.value_or(whole_context)));
+  // The template has written the special tokens itself.
+  ASSIGN_OR_RETURN(std::vector<TokenId> ids, model.tokenizer->encode(prompt, {.add_special_tokens = false}));
+  prepared.prompts.push_back({std::move(ids), {}});
+  return prepared;
+}
+
+Result<PreparedGeneration> prepare_completion(const ServedModel& model, const SamplingDefaults& flags,
+                                              const api::CompletionRequest& request) {
+  ASSIGN_OR_RETURN(PreparedGeneration prepared,
+                   with_sampling(model, flags, request.options, api::openai::kDefaultCompletionTokens));
+  prepared.continues_prompt = true;
+  prepared.echo = request.echo;
+  for (const api::CompletionPrompt& prompt : request.prompts) {
+    ASSIGN_OR_RETURN(PreparedPrompt ready, prepare_prompt(model, prompt, request.echo));
+    prepared.prompts.push_back(std::move(ready));
+  }
+  return prepared;
+}
+
+Result<std::string> render_conversation(const ServedModel& model, const api::Conversation& conversation) {
+  if (!model.chat_template) {
+    return fail(ErrorCode::kInvalidArgument,
+                "model '" + model.id + "' has no chat template: send the whole prompt to /v1/completions instead",
+                "messages");
+  }
+  return model.chat_template->render({.messages = conversation.messages,
+                                      .tools = conversation.tools,
+                                      .add_generation_prompt = conversation.add_generation_prompt,
+                                      .kwargs = conversation.chat_template_kwargs});
+}
+
+}  // namespace redpoll::server

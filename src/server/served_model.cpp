@@ -1,0 +1,69 @@
+#include "server/served_model.h"
+
+#include <cstdio>
+
+#include "base/clock.h"
+#include "engine/checkpoint_loader.h"
+
+namespace redpoll::server {
+namespace {
+
+constexpr double kBytesPerGb = 1U << 30U;
+
+engine::EngineOptions engine_options(const EngineSettings& settings) {
+  engine::EngineOptions options;
+  options.max_batch = settings.max_batch;
+  options.max_queue = settings.max_queue;
+  options.step_tokens = settings.step_tokens;
+  options.context_length = settings.context_length;
+  options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
+  return options;
+}
+
+std::string ready_line(const engine::EngineStats& stats, double seconds) {
+  char line[160];
+  std::snprintf(line, sizeof line, "ready after %.1f s: %.0f MB of weights, %.0f MB of cache, context %d tokens", seconds,
+                static_cast<double>(stats.weight_bytes) / 1e6, static_cast<double>(stats.kv_bytes_total) / 1e6,
+                stats.max_context);
+  return line;
+}
+
+// Templates write the tokens that begin and end a text themselves, by these names.
+text::TemplateOptions template_options(const checkpoint::TokenizerInfo& tokenizer) {
+  text::TemplateOptions options;
+  if (tokenizer.bos) options.bos_token = tokenizer.bos->text;
+  if (tokenizer.eos) options.eos_token = tokenizer.eos->text;
+  return options;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& location, const LoadOptions& options,
+                                                       const Progress& progress) {
+  const Clock::TimePoint started_at = system_clock().now();
+  progress("loading " + location.name + " from " + location.path.string());
+  ASSIGN_OR_RETURN(checkpoint::Checkpoint checkpoint, checkpoint::open_checkpoint(location.path));
+
+  auto model = std::make_shared<ServedModel>();
+  model->id = options.alias.empty() ? location.name : options.alias;
+  model->system_fingerprint = "fp_" + checkpoint.fingerprint.substr(0, 12);
+  ASSIGN_OR_RETURN(model->tokenizer, text::Tokenizer::from_json(checkpoint.tokenizer_json));
+  if (checkpoint.chat_template) {
+    ASSIGN_OR_RETURN(model->chat_template,
+                     text::ChatTemplate::compile(*checkpoint.chat_template, template_options(checkpoint.tokenizer)));
+  }
+  model->generation = checkpoint.generation;
+  model->stop_ids = checkpoint.tokenizer.eos_ids;
+
+  progress("preparing weights");
+  ASSIGN_OR_RETURN(model->engine,
+                   engine::Engine::start(engine_options(options.engine),
+                                         engine::checkpoint_loader(std::move(checkpoint), options.engine.threads)));
+  const engine::EngineStats stats = model->engine->stats();
+  model->vocab_size = stats.vocab_size;
+  model->max_context = stats.max_context;
+  progress(ready_line(stats, milliseconds_between(started_at, system_clock().now()) / 1000));
+  return model;
+}
+
+}  // namespace redpoll::server

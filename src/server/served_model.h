@@ -1,0 +1,49 @@
+// ServedModel: one loaded model with its text side: what a request needs besides the request itself.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/token.h"
+#include "checkpoint/checkpoint.h"
+#include "engine/engine.h"
+#include "server/model_locator.h"
+#include "server/options.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace redpoll::server {
+
+/// Constant once loaded, but for the engine, whose functions any thread may call. Tests fill it by hand.
+struct ServedModel {
+  std::string id;                  // what `model` in requests must say
+  std::string system_fingerprint;  // changes with the weights and with this program
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const text::ChatTemplate> chat_template;  // nullptr: the model has none
+  checkpoint::GenerationDefaults generation;
+  std::vector<TokenId> stop_ids;  // any of them ends an answer
+  int vocab_size = 0;
+  int max_context = 0;  // tokens of prompt and answer together
+  std::unique_ptr<engine::Engine> engine;
+};
+
+struct LoadOptions {
+  std::string alias;  // the served id; empty: the location's name
+  EngineSettings engine;
+};
+
+/// A line for each step that takes time, on the calling thread.
+using Progress = std::function<void(std::string_view line)>;
+
+/// Opens the checkpoint, builds tokenizer and template, and returns when the engine can serve. What was mapped only to
+/// build the model is released.
+[[nodiscard]] Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& location,
+                                                                     const LoadOptions& options,
+                                                                     const Progress& progress);
+
+}  // namespace redpoll::server

@@ -1,0 +1,110 @@
+#include "server/status_handlers.h"
+
+#include <span>
+
+#include "api/errors.h"
+#include "api/native.h"
+#include "api/openai/models.h"
+#include "api/stats.h"
+#include "server/process_memory.h"
+#include "server/random_id.h"
+#include "server/responses.h"
+#include "server/web_page.h"
+
+namespace redpoll::server {
+namespace {
+
+std::string state_name(engine::EngineState state) {
+  switch (state) {
+    case engine::EngineState::kLoading: return "loading";
+    case engine::EngineState::kReady: return "ok";
+    case engine::EngineState::kFailed: return "failed";
+    case engine::EngineState::kStopped: return "stopping";
+  }
+  return "unknown";
+}
+
+api::openai::ModelInfo model_info(const AppContext& context) {
+  return {context.model->id, context.started_at_unix, context.model->max_context};
+}
+
+void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
+  stats.engine.state = state_name(engine.state);
+  stats.engine.running = engine.running;
+  stats.engine.waiting = engine.waiting;
+  stats.engine.step_ms_p50 = engine.step_ms_p50;
+  stats.engine.tokens_per_s = engine.tokens_per_s;
+  stats.engine.prefill_tokens_per_s = engine.prefill_tokens_per_s;
+  for (const engine::RequestStats& request : engine.requests) {
+    stats.requests.push_back({request.name, request.state, request.prompt_tokens, request.computed_tokens,
+                              request.generated_tokens});
+  }
+  stats.kv.block_tokens = engine.block_tokens;
+  stats.kv.blocks_total = engine.blocks_total;
+  stats.kv.blocks_used = engine.blocks_used;
+  stats.kv.bytes_total = engine.kv_bytes_total;
+  stats.kv.bytes_used = engine.kv_bytes_used;
+  stats.kv.scheme = "off";  // --kv-quant's name for keys and values as computed
+  stats.memory.budget_bytes = engine.memory_budget_bytes;
+  stats.memory.weights_bytes = engine.weight_bytes;
+  stats.memory.kv_bytes = engine.kv_bytes_total;
+  stats.memory.max_context = engine.max_context;
+}
+
+}  // namespace
+
+http::Response get_health(const AppContext& context) {
+  const engine::EngineStats engine = context.model->engine->stats();
+  http::Response response = json_response(api::format_health(state_name(engine.state), engine.reason));
+  if (engine.state != engine::EngineState::kReady) {
+    response.status = api::http_status(ErrorCode::kUnavailable);
+    response.headers = api::error_headers(ErrorCode::kUnavailable);
+  }
+  return response;
+}
+
+http::Response get_stats(const AppContext& context) {
+  api::Stats stats;
+  stats.server.version = context.version;
+  stats.server.model = context.model->id;
+  stats.server.started_at = context.started_at_unix;
+  stats.server.uptime_s = milliseconds_between(context.started_at, system_clock().now()) / 1000;
+  fill_engine(stats, context.model->engine->stats());
+  stats.memory.rss_bytes = resident_bytes().value_or(0);
+  return json_response(api::format_stats(stats));
+}
+
+http::Response get_metrics(const AppContext& context) {
+  http::Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = context.metrics.text(context.model->engine->stats(), context.version, context.model->id);
+  return response;
+}
+
+http::Response get_models(const AppContext& context) {
+  const api::openai::ModelInfo served[] = {model_info(context)};
+  return json_response(api::openai::format_model_list(served));
+}
+
+http::Response get_model(const AppContext& context, const http::Request& request) {
+  if (Status known = api::check_model(request.parameter("id"), context.model->id); !known) {
+    return error_response(known.error());
+  }
+  return json_response(api::openai::format_model(model_info(context)));
+}
+
+http::Response get_page(const AppContext& context, const http::Request& request) {
+  const std::string nonce = random_hex();
+  const std::string base_url = "http://" + std::string(request.header("host"));
+  http::Response response;
+  response.content_type = "text/html; charset=utf-8";
+  response.headers = {{"content-security-policy", web_page_policy(nonce)},
+                      {"x-content-type-options", "nosniff"},
+                      {"referrer-policy", "no-referrer"},
+                      {"cache-control", "no-store"}};
+  response.body = web_page(
+      {context.version, context.model->id, context.model->max_context, base_url, context.key_required}, nonce);
+  return response;
+}
+
+}  // namespace redpoll::server

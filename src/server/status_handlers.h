@@ -1,0 +1,19 @@
+// Handlers that answer from a snapshot of the engine and never wait for it: /health, /stats, /metrics, /v1/models, /.
+#pragma once
+
+#include "http/request.h"
+#include "http/response.h"
+#include "server/app_context.h"
+
+namespace redpoll::server {
+
+/// 200 {"status": "ok"}; 503 with the reason while the engine loads, has failed or stops.
+[[nodiscard]] http::Response get_health(const AppContext& context);
+[[nodiscard]] http::Response get_stats(const AppContext& context);
+[[nodiscard]] http::Response get_metrics(const AppContext& context);
+[[nodiscard]] http::Response get_models(const AppContext& context);
+/// The `{id}` of the route is the model's id, whatever slashes it has.
+[[nodiscard]] http::Response get_model(const AppContext& context, const http::Request& request);
+[[nodiscard]] http::Response get_page(const AppContext& context, const http::Request& request);
+
+}  // namespace redpoll::server
