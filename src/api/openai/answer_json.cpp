@@ -115,7 +115,10 @@ json::object timings_json(const Timings& timings, const Usage& usage) {
   return out;
 }
 
-json::array id_array(std::span<const TokenId> ids) { return json::array(ids.begin(), ids.end()); }
+json::array id_array(std::span<const TokenId> ids) {
+  json::array out(ids.begin(), ids.end());
+  return out;
+}
 
 json::array token_ids(std::span<const TokenInfo> tokens) {
   json::array out;
@@ -190,7 +193,7 @@ std::string chunk(const std::string& prefix, const json::value& choice, const js
 }
 
 std::string usage_chunk(const std::string& prefix, const Usage& usage) {
-  return prefix + "\"choices\":[],\"usage\":" + dump_json(usage_json(usage)) + '}';
+  return prefix + R"("choices":[],"usage":)" + dump_json(usage_json(usage)) + '}';
 }
 
 }  // namespace redpoll::api::openai

@@ -1,24 +1,23 @@
 #include "api/openai/conversation.h"
 
+#include <algorithm>
+#include <array>
+
 #include "api/openai/request_fields.h"
 
 namespace redpoll::api::openai {
 namespace {
 
 // What the server itself passes to the template.
-bool is_reserved_template_name(std::string_view name) {
-  for (const std::string_view reserved : {"messages", "tools", "chat_template", "tokenize", "add_generation_prompt"}) {
-    if (name == reserved) return true;
-  }
-  return false;
-}
+constexpr std::array<std::string_view, 5> kReservedNames = {"messages", "tools", "chat_template", "tokenize",
+                                                            "add_generation_prompt"};
 
 Result<json::object> read_template_kwargs(JsonReader& reader) {
   json::object kwargs;
   ASSIGN_OR_RETURN(const json::object* given, reader.optional_object("chat_template_kwargs"));
   if (given != nullptr) kwargs = *given;
   for (const auto& member : kwargs) {
-    if (is_reserved_template_name(member.key())) {
+    if (std::ranges::find(kReservedNames, std::string_view(member.key())) != kReservedNames.end()) {
       return bad_field(reader.path_of("chat_template_kwargs") + '.' + std::string(member.key()),
                        "the server sets this itself");
     }

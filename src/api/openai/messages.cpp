@@ -25,8 +25,9 @@ Result<std::string> read_part(const json::value& part, const std::string& path) 
   if (type == "text" || type == "refusal") return reader.required_string(type);
   for (const std::string_view media : {"image", "audio", "video", "file"}) {
     if (type.find(media) != std::string::npos) {
-      return fail(ErrorCode::kUnsupported,
-                  "'" + path + "': this model takes text only, got a part of type '" + type + "'", path);
+      std::string message = "'" + path;
+      message += "': this model takes text only, got a part of type '" + type + "'";
+      return fail(ErrorCode::kUnsupported, std::move(message), path);
     }
   }
   return bad_field(reader.path_of("type"), "expected 'text', got '" + type + "'");
@@ -71,7 +72,7 @@ Result<json::object> read_tool_call(const json::value& call, const std::string& 
   ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
 
   JsonReader function_reader(*function, reader.path_of("function"));
-  ASSIGN_OR_RETURN(const std::string name, function_reader.required_string("name"));
+  RETURN_IF_ERROR(function_reader.required_string("name"));
   const std::string arguments_path = function_reader.path_of("arguments");
   ASSIGN_OR_RETURN(json::value arguments, read_arguments(function_reader.optional_value("arguments"), arguments_path));
 

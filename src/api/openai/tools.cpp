@@ -48,8 +48,7 @@ Result<std::string> read_named_choice(const json::object& choice, const std::str
 
 std::unexpected<Error> cannot_force(const std::string& path) {
   return fail(ErrorCode::kUnsupported,
-              "'" + path + "': forcing a tool call is not supported yet by this server; use \"auto\" or \"none\"",
-              path);
+              "'" + path + R"(': forcing a tool call is not supported yet by this server; use "auto" or "none")", path);
 }
 
 // Whether the model may see the tools.
