@@ -4,9 +4,11 @@
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "models/registry.h"
@@ -16,6 +18,7 @@ namespace redpoll {
 namespace {
 
 namespace fs = std::filesystem;
+namespace mx = mlx::core;
 using test::feed;
 using test::FedSequence;
 using test::make_blocks;
@@ -38,10 +41,13 @@ std::vector<T> values_of(const checkpoint::Tensor& tensor) {
 Golden load_golden(const std::string& name) {
   auto opened = checkpoint::open_checkpoint(kGoldens / name);
   EXPECT_TRUE(opened) << opened.error().message;
-  auto expected = checkpoint::read_safetensors_file(kGoldens / name / "expected.safetensors");
-  EXPECT_TRUE(expected) << expected.error().message;
-  return {std::move(*opened), values_of<TokenId>(*expected->find("tokens")),
-          values_of<float>(*expected->find("logits"))};
+  const auto file = MappedFile::open(kGoldens / name / "expected.safetensors");
+  EXPECT_TRUE(file) << file.error().message;
+  checkpoint::ParameterMap expected;
+  const Status read = checkpoint::read_safetensors((*file)->bytes(), *file, name, expected);
+  EXPECT_TRUE(read) << read.error().message;
+  return {std::move(*opened), values_of<TokenId>(*expected.find("tokens")),
+          values_of<float>(*expected.find("logits"))};
 }
 
 /// A model with a cache of its own; `run` gives the logits of every token of the batch.
