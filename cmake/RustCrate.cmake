@@ -7,10 +7,10 @@ set(REDPOLL_CARGO_TARGET "${PROJECT_BINARY_DIR}/cargo" CACHE PATH "Cargo's targe
 
 set(rust_dir "${PROJECT_SOURCE_DIR}/rust")
 set(rust_archive "${REDPOLL_CARGO_TARGET}/${REDPOLL_CARGO_PROFILE}/libredpoll_text.a")
-file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${rust_dir}/src/*.rs")
+file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${rust_dir}/src/*.rs" "${rust_dir}/build.rs")
 add_custom_command(
   OUTPUT "${rust_archive}"
-  COMMAND ${CMAKE_COMMAND} -E env "CARGO_TARGET_DIR=${REDPOLL_CARGO_TARGET}" "CC=${CMAKE_C_COMPILER}"
+  COMMAND ${CMAKE_COMMAND} -E env "CARGO_TARGET_DIR=${REDPOLL_CARGO_TARGET}"
           "${CARGO_PROGRAM}" build --locked --profile "${REDPOLL_CARGO_PROFILE}" --manifest-path "${rust_dir}/Cargo.toml"
   DEPENDS ${rust_sources} "${rust_dir}/Cargo.toml" "${rust_dir}/Cargo.lock"
   USES_TERMINAL VERBATIM COMMENT "cargo build redpoll_text")

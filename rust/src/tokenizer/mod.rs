@@ -1,0 +1,118 @@
+//! Tokenizers: loading and encoding. Decoding happens in C++ on the table that `table` makes.
+
+mod table;
+
+use tokenizers::Tokenizer;
+
+use crate::abi::{bytes, guard, text, Array, Buffer, Failure, Ids, Status};
+use table::TokenTable;
+
+fn load(json: &[u8]) -> Result<Tokenizer, Failure> {
+    let mut tokenizer =
+        Tokenizer::from_bytes(json).map_err(|error| Failure::invalid(format!("tokenizer.json: {error}")))?;
+    // Left over from training in many files. A server must not shorten or stretch what it is given.
+    tokenizer.with_truncation(None).map_err(|error| Failure::invalid(format!("tokenizer.json: {error}")))?;
+    tokenizer.with_padding(None);
+    Ok(tokenizer)
+}
+
+#[no_mangle]
+unsafe extern "C" fn rp_tokenizer_new(
+    json: *const u8,
+    size: usize,
+    tokenizer: *mut *mut Tokenizer,
+    message: *mut Buffer,
+) -> Status {
+    guard(message, || {
+        tokenizer.write(Box::into_raw(Box::new(load(bytes(json, size))?)));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+unsafe extern "C" fn rp_tokenizer_free(tokenizer: *mut Tokenizer) {
+    if !tokenizer.is_null() {
+        drop(Box::from_raw(tokenizer));
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn rp_tokenizer_encode(
+    tokenizer: *const Tokenizer,
+    data: *const u8,
+    size: usize,
+    add_special_tokens: bool,
+    ids: *mut Ids,
+    message: *mut Buffer,
+) -> Status {
+    guard(message, || {
+        let encoding =
+            (*tokenizer).encode_fast(text(data, size, "the text")?, add_special_tokens).map_err(Failure::invalid)?;
+        ids.write(Ids::new(encoding.get_ids().to_vec()));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+unsafe extern "C" fn rp_tokenizer_token_to_id(tokenizer: *const Tokenizer, data: *const u8, size: usize) -> i64 {
+    let mut id = -1;
+    let mut message = Buffer::new(Vec::new());
+    guard(&mut message, || {
+        id = (*tokenizer).token_to_id(text(data, size, "the token")?).map_or(-1, i64::from);
+        Ok(())
+    });
+    crate::abi::rp_buffer_free(message);
+    id
+}
+
+/// RpTokenTable of the header.
+#[repr(C)]
+struct NativeTable {
+    bytes: Buffer,
+    offsets: Ids,
+    flags: Buffer,
+    strips_leading_space: bool,
+}
+
+#[no_mangle]
+unsafe extern "C" fn rp_tokenizer_table(
+    tokenizer: *const Tokenizer,
+    out: *mut NativeTable,
+    message: *mut Buffer,
+) -> Status {
+    guard(message, || {
+        let table = TokenTable::new(&*tokenizer)?;
+        out.write(NativeTable {
+            bytes: Array::new(table.bytes),
+            offsets: Array::new(table.offsets),
+            flags: Array::new(table.flags),
+            strips_leading_space: table.strips_leading_space,
+        });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: &str = r#"{"version":"1.0","truncation":{"direction":"Right","max_length":1,"strategy":"LongestFirst",
+        "stride":0},"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"Whitespace"},
+        "post_processor":null,"decoder":null,
+        "model":{"type":"WordLevel","vocab":{"a":0,"b":1,"?":2},"unk_token":"?"}}"#;
+
+    #[test]
+    fn truncation_in_the_file_is_ignored() {
+        let tokenizer = load(WORDS.as_bytes()).unwrap();
+        assert_eq!(tokenizer.encode_fast("a b c", false).unwrap().get_ids(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_is_no_tokenizer_is_refused() {
+        for json in ["", "{", "[]", "{}", r#"{"model":{"type":"Magic"}}"#] {
+            let failure = load(json.as_bytes()).unwrap_err();
+            assert_eq!(failure.status, Status::Invalid);
+            assert!(failure.message.starts_with("tokenizer.json: "), "{}", failure.message);
+        }
+    }
+}
