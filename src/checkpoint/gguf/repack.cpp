@@ -23,11 +23,17 @@ float load_half(const Byte* at) {
   return half_to_float(half);
 }
 
-// 16 bytes hold elements 0-15 in their low and 16-31 in their high halves.
-void unpack_nibbles(const Byte* nibbles, Byte* q) {
-  for (int i = 0; i < 16; ++i) {
-    q[i] = nibbles[i] & 0xFU;
-    q[i + 16] = static_cast<Byte>(nibbles[i] >> 4U);
+// `count` bytes, a multiple of 8, hold as many elements in their low halves and the following ones in their high halves.
+// Eight bytes at a time: this is most of the work of loading a quantized model.
+void unpack_halves(const Byte* bytes, int count, Byte* q) {
+  constexpr std::uint64_t kLowHalves = 0x0F0F0F0F0F0F0F0FULL;
+  for (int i = 0; i < count; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + i, sizeof word);
+    const std::uint64_t low = word & kLowHalves;
+    const std::uint64_t high = word >> 4U & kLowHalves;
+    std::memcpy(q + i, &low, sizeof low);
+    std::memcpy(q + count + i, &high, sizeof high);
   }
 }
 
@@ -41,33 +47,38 @@ void add_fifth_bits(const Byte* word, Byte* q) {
 void unpack_q4_0(const Byte* block, Unpacked& out) {
   out.scales[0] = load_half(block);
   out.biases[0] = -8 * out.scales[0];
-  unpack_nibbles(block + 2, out.q);
+  unpack_halves(block + 2, 16, out.q);
 }
 
 void unpack_q4_1(const Byte* block, Unpacked& out) {
   out.scales[0] = load_half(block);
   out.biases[0] = load_half(block + 2);
-  unpack_nibbles(block + 4, out.q);
+  unpack_halves(block + 4, 16, out.q);
 }
 
 void unpack_q5_0(const Byte* block, Unpacked& out) {
   out.scales[0] = load_half(block);
   out.biases[0] = -16 * out.scales[0];
-  unpack_nibbles(block + 6, out.q);
+  unpack_halves(block + 6, 16, out.q);
   add_fifth_bits(block + 2, out.q);
 }
 
 void unpack_q5_1(const Byte* block, Unpacked& out) {
   out.scales[0] = load_half(block);
   out.biases[0] = load_half(block + 2);
-  unpack_nibbles(block + 8, out.q);
+  unpack_halves(block + 8, 16, out.q);
   add_fifth_bits(block + 4, out.q);
 }
 
 void unpack_q8_0(const Byte* block, Unpacked& out) {
   out.scales[0] = load_half(block);
   out.biases[0] = -128 * out.scales[0];
-  for (int i = 0; i < 32; ++i) out.q[i] = block[2 + i] ^ 0x80U;  // signed to offset
+  for (int i = 0; i < 32; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, block + 2 + i, sizeof word);
+    word ^= 0x8080808080808080ULL;  // signed to offset
+    std::memcpy(out.q + i, &word, sizeof word);
+  }
 }
 
 // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each whole in bytes 0-3 and 4-7, of the last
@@ -93,13 +104,7 @@ void unpack_k_scales(const Byte* block, Unpacked& out) {
 
 // 32 bytes hold one group in their low and the next in their high halves.
 void unpack_k_nibbles(const Byte* nibbles, Byte* q) {
-  for (int pair = 0; pair < 4; ++pair) {
-    for (int i = 0; i < 32; ++i) {
-      const Byte byte = nibbles[pair * 32 + i];
-      q[pair * 64 + i] = byte & 0xFU;
-      q[pair * 64 + 32 + i] = static_cast<Byte>(byte >> 4U);
-    }
-  }
+  for (int pair = 0; pair < 4; ++pair) unpack_halves(nibbles + pair * 32, 32, q + pair * 64);
 }
 
 void unpack_q4_k(const Byte* block, Unpacked& out) {
