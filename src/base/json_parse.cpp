@@ -23,10 +23,12 @@ double nearest_double(std::string_view text) {
 
 // The events of boost::json::basic_parser, put together on a stack of values. Returning false stops the parser.
 struct ValueBuilder {
+  // NOLINTBEGIN(readability-identifier-naming): the parser looks for these names.
   static constexpr std::size_t max_array_size = json::array::max_size();
   static constexpr std::size_t max_object_size = json::object::max_size();
   static constexpr std::size_t max_string_size = json::string::max_size();
   static constexpr std::size_t max_key_size = json::string::max_size();
+  // NOLINTEND(readability-identifier-naming)
 
   json::value_stack stack;
   bool number_too_large = false;
