@@ -33,7 +33,7 @@ struct SamplingOverrides {
   std::optional<float> xtc_probability;
   std::optional<float> xtc_threshold;
   std::optional<float> repetition_penalty;
-  std::optional<int> repetition_context_size;
+  std::optional<int> repetition_context_size;  // 0: everything
   std::optional<float> presence_penalty;
   std::optional<float> frequency_penalty;
   std::optional<float> dry_multiplier;

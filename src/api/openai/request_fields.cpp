@@ -115,8 +115,6 @@ Result<SamplingOverrides> read_sampling(JsonReader& reader, const RequestLimits&
   if (sampling.top_p) sampling.top_p = std::max(*sampling.top_p, kLeastMass);
   if (sampling.typical_p) sampling.typical_p = std::max(*sampling.typical_p, kLeastMass);
   if (sampling.top_k) sampling.top_k = std::max(*sampling.top_k, 0);  // -1 is another usual way to say off
-  // 0 means the whole history to clients; below here it is a plain count.
-  if (sampling.repetition_context_size == 0) sampling.repetition_context_size = kMaxInt;
 
   ASSIGN_OR_RETURN(const json::array* breakers, reader.optional_array("dry_sequence_breakers"));
   if (breakers != nullptr) {

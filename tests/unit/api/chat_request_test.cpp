@@ -103,7 +103,7 @@ TEST(ChatRequest, ZeroAndMinusOneBecomeWhatTheSamplerMeansByThem) {
   EXPECT_GT(*sampling.top_p, 0.0F);
   EXPECT_LT(1.0F - *sampling.top_p, 1.0F);
   EXPECT_EQ(sampling.top_k, 0);
-  EXPECT_EQ(sampling.repetition_context_size, 2147483647);
+  EXPECT_EQ(sampling.repetition_context_size, 0);
   EXPECT_EQ(sampling.temperature, 0.0F);
 }
 
