@@ -21,9 +21,10 @@ struct SamplingParams {
   float typical_p = 1.0F;
   float xtc_probability = 0.0F;
   float xtc_threshold = 0.1F;
+  std::vector<TokenId> xtc_special_tokens;  // never removed by XTC, as the stop ids are not: line breaks, end of text
 
   float repetition_penalty = 1.0F;
-  int repetition_context_size = 20;  // last tokens, prompt included
+  int repetition_context_size = 20;  // last tokens, prompt included; 0: all
   float presence_penalty = 0.0F;     // over generated tokens
   float frequency_penalty = 0.0F;    // over generated tokens
 

@@ -1,0 +1,157 @@
+#include "engine/mailbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace redpoll::engine {
+namespace {
+
+std::string number(std::size_t value) { return std::to_string(value); }
+
+RequestStats waiting_stats(const Request& request) {
+  return {.name = request.name, .state = "waiting", .prompt_tokens = static_cast<int>(request.prompt.size())};
+}
+
+}  // namespace
+
+Status Mailbox::submit(Request request, Clock::TimePoint now) {
+  {
+    const std::lock_guard lock(mutex_);
+    RETURN_IF_ERROR(check_state());
+    RETURN_IF_ERROR(check_request(request));
+    unfinished_.insert(request.id);
+    commands_.submissions.push_back({.request = std::move(request), .submitted_at = now});
+  }
+  changed_.notify_one();
+  return {};
+}
+
+Status Mailbox::check_state() const {
+  switch (snapshot_.state) {
+    case EngineState::kReady: return {};
+    case EngineState::kLoading: return fail(ErrorCode::kUnavailable, "the model is still being loaded");
+    case EngineState::kFailed: return fail(ErrorCode::kUnavailable, snapshot_.reason);
+    case EngineState::kStopped: break;
+  }
+  return fail(ErrorCode::kUnavailable, "the engine is stopping");
+}
+
+Status Mailbox::check_request(const Request& request) const {
+  CHECK(request.events != nullptr, "a request needs somewhere to send its events");
+  CHECK(!unfinished_.contains(request.id), "request ids come from next_request_id");
+  if (request.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "expected a prompt of at least one token");
+  if (request.num_choices < 1) return fail(ErrorCode::kInvalidArgument, "expected at least one choice", "n");
+  const auto bad = std::ranges::find_if(request.prompt, [&](TokenId id) { return id < 0 || id >= limits_.vocab_size; });
+  if (bad != request.prompt.end()) {
+    return fail(ErrorCode::kInvalidArgument, "expected token ids from 0 to " + std::to_string(limits_.vocab_size - 1) +
+                                                 ", got " + std::to_string(*bad));
+  }
+
+  const std::size_t prompt_tokens = request.prompt.size();
+  const auto context = static_cast<std::size_t>(limits_.max_context);
+  if (prompt_tokens > context || (prompt_tokens == context && request.max_tokens > 0)) {
+    const std::string remedy =
+        limits_.max_context < limits_.model_context ? "shorten it or raise --context-length" : "shorten it";
+    const std::string what = prompt_tokens > context ? "" : ", which leaves no room for an answer";
+    return fail(ErrorCode::kContextLengthExceeded, "this model's context is " + number(context) +
+                                                       " tokens, but the prompt has " + number(prompt_tokens) + what +
+                                                       "; " + remedy);
+  }
+
+  const auto most = static_cast<std::size_t>(limits_.max_batch) + static_cast<std::size_t>(limits_.max_queue);
+  if (unfinished_.size() >= most) {
+    return fail(ErrorCode::kQueueFull, "the queue is full: " + number(unfinished_.size()) +
+                                           " requests are unfinished, and this server takes " +
+                                           std::to_string(limits_.max_batch) + " at a time with " +
+                                           std::to_string(limits_.max_queue) + " more waiting; try again later");
+  }
+  return {};
+}
+
+void Mailbox::cancel(RequestId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unfinished_.contains(id)) return;
+    if (std::ranges::find(commands_.cancellations, id) != commands_.cancellations.end()) return;
+    commands_.cancellations.push_back(id);
+  }
+  changed_.notify_one();
+}
+
+void Mailbox::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.stop = true;
+  }
+  changed_.notify_one();
+}
+
+void Mailbox::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+EngineStats Mailbox::stats(Clock::TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = snapshot_;
+  stats.waiting += static_cast<int>(commands_.submissions.size());
+  for (const Submission& submission : commands_.submissions) {
+    stats.requests.push_back(waiting_stats(submission.request));
+  }
+  const StepRates rates = statistics_.rates(now);
+  stats.step_ms_p50 = rates.step_ms_p50;
+  stats.tokens_per_s = rates.tokens_per_s;
+  stats.prefill_tokens_per_s = rates.prefill_tokens_per_s;
+  return stats;
+}
+
+void Mailbox::open(const AdmissionLimits& limits) {
+  const std::lock_guard lock(mutex_);
+  limits_ = limits;
+  snapshot_.state = EngineState::kReady;
+}
+
+Commands Mailbox::close(EngineState state, std::string reason) {
+  const std::lock_guard lock(mutex_);
+  snapshot_.state = state;
+  snapshot_.reason = std::move(reason);
+  unfinished_.clear();
+  return std::exchange(commands_, {});
+}
+
+Commands Mailbox::take() {
+  const std::lock_guard lock(mutex_);
+  woken_ = false;
+  return std::exchange(commands_, {});
+}
+
+Commands Mailbox::wait_and_take() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] {
+    return woken_ || commands_.stop || !commands_.submissions.empty() || !commands_.cancellations.empty();
+  });
+  woken_ = false;
+  return std::exchange(commands_, {});
+}
+
+void Mailbox::forget(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  unfinished_.erase(id);
+}
+
+void Mailbox::publish(EngineStats snapshot) {
+  const std::lock_guard lock(mutex_);
+  snapshot.state = snapshot_.state;
+  snapshot.reason = snapshot_.reason;
+  snapshot_ = std::move(snapshot);
+}
+
+void Mailbox::record(const StepRecord& step) {
+  const std::lock_guard lock(mutex_);
+  statistics_.add(step);
+}
+
+}  // namespace redpoll::engine

@@ -1,0 +1,77 @@
+// Mailbox: what the engine thread shares with everybody else: requests and cancellations in, a picture of the engine
+// out. Every function holds one short lock; none waits for a step.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/request.h"
+#include "engine/step_statistics.h"
+
+namespace redpoll::engine {
+
+struct Submission {
+  Request request;
+  Clock::TimePoint submitted_at;
+};
+
+/// What has been asked of the engine thread since it last looked.
+struct Commands {
+  std::vector<Submission> submissions;
+  std::vector<RequestId> cancellations;  // each submitted before, perhaps in the same round
+  bool stop = false;
+};
+
+/// What a request is checked against; known once a model is loaded.
+struct AdmissionLimits {
+  int max_batch = 0;
+  int max_queue = 0;
+  int vocab_size = 0;
+  int max_context = 0;
+  int model_context = 0;  // more than max_context if that was lowered
+};
+
+class Mailbox {
+ public:
+  // For any thread.
+  [[nodiscard]] Status submit(Request request, Clock::TimePoint now);
+  void cancel(RequestId id);
+  void stop();
+  /// Makes the engine thread look again: a consumer has taken events.
+  void wake();
+  [[nodiscard]] EngineStats stats(Clock::TimePoint now) const;
+
+  // For the engine thread.
+  void open(const AdmissionLimits& limits);
+  /// Refuses everything from now on and returns what had not been taken yet.
+  [[nodiscard]] Commands close(EngineState state, std::string reason);
+  [[nodiscard]] Commands take();
+  /// Like take, but waits until there is something or somebody has called wake.
+  [[nodiscard]] Commands wait_and_take();
+  /// A request's last event is out, so its place in the queue is free.
+  void forget(RequestId id);
+  void publish(EngineStats snapshot);
+  void record(const StepRecord& step);
+
+ private:
+  [[nodiscard]] Status check_state() const;
+  [[nodiscard]] Status check_request(const Request& request) const;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  AdmissionLimits limits_;
+  std::unordered_set<RequestId> unfinished_;
+  Commands commands_;
+  bool woken_ = false;
+  EngineStats snapshot_;
+  StepStatistics statistics_;
+};
+
+}  // namespace redpoll::engine

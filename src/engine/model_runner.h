@@ -1,0 +1,36 @@
+// ModelRunner: the model, its cache memory, and the one place where a forward pass happens. Knows batches, not
+// sequences.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "cache/kv_cache.h"
+#include "engine/engine.h"
+#include "kernels/kernels.h"
+#include "models/model.h"
+
+namespace redpoll::engine {
+
+/// Which layers cache what; full attention in all of them so far.
+[[nodiscard]] std::vector<cache::CacheGroup> cache_groups_of(const models::ModelInfo& info);
+
+/// Made, used and destroyed on the engine thread.
+class ModelRunner {
+ public:
+  ModelRunner(LoadedModel loaded, int num_blocks, int block_tokens);
+
+  /// One forward pass, waited for. Returns the logits of batch.logit_rows, (num_logit_rows, vocab_size) row-major, valid
+  /// until the next call. Throws what MLX throws; the cache is then undefined until reset_cache.
+  [[nodiscard]] std::span<const float> run(const kernels::RaggedBatch& batch);
+  void reset_cache() { kv_.reset(); }
+
+  [[nodiscard]] const models::ModelInfo& info() const { return loaded_.model->info(); }
+
+ private:
+  LoadedModel loaded_;
+  cache::KvCache kv_;
+  std::optional<models::mx::array> logits_;
+};
+
+}  // namespace redpoll::engine

@@ -1,0 +1,44 @@
+// Sampler: chooses the next token from one row of logits. Knows neither sequences nor devices.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/token.h"
+#include "engine/candidates.h"
+#include "engine/logits_processors.h"
+#include "engine/random.h"
+#include "engine/sampling_params.h"
+
+namespace redpoll::engine {
+
+/// What a choice depends on besides the logits.
+struct SamplingContext {
+  const SamplingParams& params;
+  TokenHistory history;
+  DrawKey key;
+  std::span<const TokenId> stop_ids;
+  bool may_stop = true;  // false: stop ids are ruled out
+};
+
+/// Keeps buffers from row to row; a choice depends on the arguments alone. Used by the engine thread only.
+class Sampler {
+ public:
+  /// `logits` (vocab_size) as the model gave them. kInternal when they are not all finite, kInvalidArgument when biases
+  /// and stop ids leave nothing to choose from. Greedy ties go to the lowest id.
+  [[nodiscard]] Result<TokenId> sample(std::span<const float> logits, const SamplingContext& context);
+
+ private:
+  [[nodiscard]] Result<TokenId> draw(std::span<const float> logits, const SamplingContext& context);
+
+  std::vector<float> processed_;
+  std::vector<TokenId> immune_;
+  Candidates candidates_;
+};
+
+[[nodiscard]] bool all_finite(std::span<const float> values);
+/// For the request whose logits are not.
+[[nodiscard]] Error not_finite_error();
+
+}  // namespace redpoll::engine

@@ -1,0 +1,71 @@
+// Scheduler: decides one thing: which sequences run in the next step, with how many tokens each. A pure function of
+// its own state: it knows no model, no clock and no sockets.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "cache/block_pool.h"
+#include "engine/sequence.h"
+
+namespace redpoll::engine {
+
+struct SchedulerOptions {
+  int max_batch = 8;      // sequences in a step
+  int step_tokens = 512;  // tokens in a step; at least max_batch
+};
+
+/// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them.
+struct Scheduled {
+  Sequence* sequence = nullptr;
+  int num_tokens = 0;
+};
+
+/// Owns all sequences that have not ended. The rules, in this order:
+/// - Running sequences come before waiting ones, older before younger; one token for each that is generating comes out
+///   of the budget before prompts share the rest, so that a long prompt never holds up others.
+/// - Who lacks blocks takes them from those whose consumers have fallen behind, else from the youngest; these wait and
+///   are computed again later. So the oldest that can run always moves on, as long as the pool can hold one sequence.
+/// - Waiting ones start by priority, then by age, when all their tokens fit beside what the running ones still need.
+/// - A sequence whose consumer has fallen behind counts for nothing but the blocks it holds.
+class Scheduler {
+ public:
+  /// The pool must outlive the scheduler.
+  Scheduler(const SchedulerOptions& options, cache::BlockPool& pool) : options_(options), pool_(pool) {}
+
+  void add(std::unique_ptr<Sequence> sequence);
+  /// What to run now; empty if nothing can. The sequences stay valid until remove_ended.
+  const std::vector<Scheduled>& schedule();
+  [[nodiscard]] const std::vector<Scheduled>& scheduled() const { return scheduled_; }
+  /// Takes the blocks of all running sequences; everything is to be computed again.
+  void restart_all();
+  /// Forgets sequences in state kEnded and frees their blocks.
+  void remove_ended();
+
+  /// Oldest first.
+  [[nodiscard]] const std::vector<std::unique_ptr<Sequence>>& sequences() const { return sequences_; }
+  [[nodiscard]] std::size_t num_preemptions() const { return num_preemptions_; }
+
+ private:
+  bool schedule_suspect();
+  void schedule_running();
+  void schedule_waiting();
+  [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
+  [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
+  [[nodiscard]] bool make_room_to_start(const Sequence& sequence);
+  [[nodiscard]] Sequence* next_waiting() const;
+  [[nodiscard]] Sequence* youngest_stalled() const;
+  [[nodiscard]] Sequence* youngest_after(const Sequence& sequence) const;
+  void preempt(Sequence& sequence);
+  [[nodiscard]] int budget_left() const;
+
+  SchedulerOptions options_;
+  cache::BlockPool& pool_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // by arrival
+  std::vector<Scheduled> scheduled_;
+  std::uint64_t next_arrival_ = 0;
+  std::size_t num_preemptions_ = 0;
+};
+
+}  // namespace redpoll::engine

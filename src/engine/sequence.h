@@ -1,0 +1,71 @@
+// Sequence: one choice of a request while it is being computed. There is no prefill phase and no decode phase: a
+// sequence has tokens, some of which are computed, and each step brings the second number closer to the first. When
+// all are computed, the next token is chosen and appended.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "cache/sequence_cache.h"
+#include "engine/request.h"
+
+namespace redpoll::engine {
+
+/// What the choices of one request share.
+struct ActiveRequest {
+  Request request;  // max_tokens is what the context leaves at most
+  std::uint64_t seed = 0;
+  Clock::TimePoint submitted_at;
+  std::optional<Clock::TimePoint> scheduled_at = std::nullopt;
+  bool prompt_event_sent = false;
+};
+
+enum class SequenceState {
+  kWaiting,  // holds no blocks: new, or preempted and to be computed again
+  kRunning,
+  kEnded,  // its last event is out; swept away after the step
+};
+
+/// Plain data, written by the scheduler (state, cache), by the step (tokens, num_computed) and by nobody else. Lives on
+/// the engine thread.
+struct Sequence {
+  Sequence(std::shared_ptr<ActiveRequest> active_request, int choice_index, cache::SequenceCache empty_cache);
+
+  std::shared_ptr<ActiveRequest> active;
+  int choice;
+  std::uint64_t arrival = 0;  // given by the scheduler: lower is older
+
+  SequenceState state = SequenceState::kWaiting;
+  std::vector<TokenId> tokens;  // prompt and generated
+  int num_computed = 0;         // tokens whose K and V are in the cache
+  cache::SequenceCache cache;
+
+  /// Its consumer has fallen behind, so it may not run.
+  bool stalled = false;
+  /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit fails.
+  int alone_until = 0;
+
+  std::vector<PromptToken> prompt_scores;                // with prompt_logprobs, as far as computed
+  std::unordered_map<TokenId, int> generated_counts;     // only if presence or frequency is penalized
+  std::optional<Clock::TimePoint> first_token_at;
+  std::optional<Clock::TimePoint> last_token_at;
+
+  [[nodiscard]] const Request& request() const { return active->request; }
+  [[nodiscard]] int num_tokens() const { return static_cast<int>(tokens.size()); }
+  [[nodiscard]] int num_prompt_tokens() const { return static_cast<int>(request().prompt.size()); }
+  [[nodiscard]] int num_generated() const { return num_tokens() - num_prompt_tokens(); }
+  [[nodiscard]] int num_uncomputed() const { return num_tokens() - num_computed; }
+
+  /// This choice delivers the prompt's logprobs, for all choices.
+  [[nodiscard]] bool scores_prompt() const { return request().prompt_logprobs && choice == 0; }
+  /// May be given tokens to compute. The other choices wait until the prompt's logprobs are out.
+  [[nodiscard]] bool can_run() const;
+
+  void append(TokenId id);
+};
+
+}  // namespace redpoll::engine

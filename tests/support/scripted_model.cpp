@@ -1,0 +1,159 @@
+#include "support/scripted_model.h"
+
+#include <mlx/ops.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine/random.h"
+
+namespace redpoll::test {
+namespace {
+
+namespace mx = mlx::core;
+
+constexpr int kHeadDim = 8;
+constexpr float kNextLogit = 8;
+
+models::ModelInfo scripted_info(int vocab_size, int context_length) {
+  return {.model_type = "scripted",
+          .vocab_size = vocab_size,
+          .num_layers = 1,
+          .num_kv_heads = 1,
+          .head_dim = kHeadDim,
+          .context_length = context_length,
+          .weight_bytes = 0};
+}
+
+std::uint64_t hash_of(std::span<const TokenId> prefix) {
+  std::uint64_t hash = prefix.size();
+  for (const TokenId token : prefix) hash = engine::mix_bits(hash ^ static_cast<std::uint64_t>(token));
+  return hash;
+}
+
+void expect(bool condition, const std::string& what) {
+  if (!condition) throw std::logic_error("bad batch: " + what);
+}
+
+void check_row(const kernels::RaggedBatch& batch, const kernels::BatchRow& row) {
+  expect(row.num_tokens > 0, "a row without tokens");
+  expect(row.num_blocks * batch.block_tokens >= row.num_computed + row.num_tokens, "a row without room");
+  for (int i = 0; i < row.num_tokens; ++i) {
+    expect(batch.positions[static_cast<std::size_t>(row.first_token + i)] == row.num_computed + i, "positions");
+  }
+}
+
+}  // namespace
+
+NextToken hashed_next_token(int vocab_size, TokenId never) {
+  return [=](std::span<const TokenId> prefix) {
+    const auto token = static_cast<TokenId>(hash_of(prefix) % static_cast<std::uint64_t>(vocab_size));
+    return token == never ? static_cast<TokenId>((token + 1) % vocab_size) : token;
+  };
+}
+
+ScriptedModel::ScriptedModel(ScriptedModelOptions options)
+    : options_(std::move(options)), info_(scripted_info(options_.vocab_size, options_.context_length)) {
+  if (!options_.next_token) options_.next_token = hashed_next_token(options_.vocab_size);
+}
+
+mx::array ScriptedModel::forward(nn::ForwardContext& context) {
+  const kernels::RaggedBatch& batch = context.batch;
+  slots_.resize(static_cast<std::size_t>(context.kv.front().keys.shape(0) * batch.block_tokens));
+  check_batch(batch);
+  if (options_.before_step) options_.before_step(batch);
+  write(batch);
+
+  const auto vocab_size = static_cast<std::size_t>(options_.vocab_size);
+  std::vector<float> logits(batch.logit_rows.size() * vocab_size);
+  auto wanted = batch.logit_rows.begin();
+  for (const kernels::BatchRow& row : batch.rows) {
+    for (; wanted != batch.logit_rows.end() && *wanted < row.first_token + row.num_tokens; ++wanted) {
+      const auto prefix = read_prefix(batch, row, row.num_computed + *wanted - row.first_token + 1);
+      const auto index = static_cast<std::size_t>(wanted - batch.logit_rows.begin());
+      const std::span<float> out = std::span(logits).subspan(index * vocab_size, vocab_size);
+      const std::uint64_t hash = hash_of(prefix);
+      for (std::size_t i = 0; i < vocab_size; ++i) out[i] = static_cast<float>(engine::mix_bits(hash + i) % 997U) / 500;
+      out[static_cast<std::size_t>(options_.next_token(prefix))] = kNextLogit;
+      if (options_.edit_logits) options_.edit_logits(prefix, out);
+    }
+  }
+  return mx::array(logits.data(), {static_cast<int>(batch.logit_rows.size()), options_.vocab_size}, mx::float32);
+}
+
+void ScriptedModel::check_batch(const kernels::RaggedBatch& batch) const {
+  std::set<std::int32_t> used;
+  int next_token = 0;
+  for (const kernels::BatchRow& row : batch.rows) {
+    expect(row.first_token == next_token, "rows do not follow each other");
+    next_token += row.num_tokens;
+    check_row(batch, row);
+    for (const std::int32_t block : batch.block_table(row)) {
+      expect(block >= 0 && static_cast<std::size_t>(block * batch.block_tokens) < slots_.size(), "no such block");
+      expect(used.insert(block).second, "a block in two places");
+    }
+  }
+  expect(next_token == batch.num_tokens() && batch.positions.size() == batch.tokens.size(), "tokens beyond the rows");
+  expect(!batch.logit_rows.empty() && std::ranges::is_sorted(batch.logit_rows), "logit rows");
+  expect(batch.logit_rows.front() >= 0 && batch.logit_rows.back() < batch.num_tokens(), "logit rows out of range");
+}
+
+void ScriptedModel::write(const kernels::RaggedBatch& batch) {
+  for (const kernels::BatchRow& row : batch.rows) {
+    const auto table = batch.block_table(row);
+    for (int i = 0; i < row.num_tokens; ++i) {
+      const int position = row.num_computed + i;
+      const int slot = table[static_cast<std::size_t>(position / batch.block_tokens)] * batch.block_tokens +
+                       position % batch.block_tokens;
+      slots_[static_cast<std::size_t>(slot)] = {.token = batch.tokens[static_cast<std::size_t>(row.first_token + i)],
+                                                .position = position};
+    }
+  }
+}
+
+std::vector<TokenId> ScriptedModel::read_prefix(const kernels::RaggedBatch& batch, const kernels::BatchRow& row,
+                                                int num_tokens) const {
+  std::vector<TokenId> prefix;
+  const auto table = batch.block_table(row);
+  for (int position = 0; position < num_tokens; ++position) {
+    const int slot = table[static_cast<std::size_t>(position / batch.block_tokens)] * batch.block_tokens +
+                     position % batch.block_tokens;
+    const Slot& stored = slots_[static_cast<std::size_t>(slot)];
+    expect(stored.position == position, "a token that was never computed");
+    prefix.push_back(stored.token);
+  }
+  return prefix;
+}
+
+UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20)) {}
+
+mx::array UniformModel::forward(nn::ForwardContext& context) {
+  return mx::zeros({static_cast<int>(context.batch.logit_rows.size()), info_.vocab_size}, mx::float32);
+}
+
+engine::ModelLoader scripted_loader(ScriptedModelOptions options) {
+  return [options]() -> Result<engine::LoadedModel> {
+    return engine::LoadedModel{.kernels = kernels::make_kernels({.num_threads = 1, .reference = true}),
+                               .model = std::make_unique<ScriptedModel>(options)};
+  };
+}
+
+engine::ModelLoader uniform_loader(int vocab_size) {
+  return [vocab_size]() -> Result<engine::LoadedModel> {
+    return engine::LoadedModel{.kernels = kernels::make_kernels({.num_threads = 1, .reference = true}),
+                               .model = std::make_unique<UniformModel>(vocab_size)};
+  };
+}
+
+std::size_t scripted_bytes_per_token() {
+  const auto kernels = kernels::make_kernels({.num_threads = 1, .reference = true});
+  const kernels::KvStorage one =
+      kernels->make_kv_storage({.num_blocks = 1, .block_tokens = 1, .num_kv_heads = 1, .head_dim = kHeadDim});
+  return one.keys.nbytes() + one.values.nbytes();
+}
+
+}  // namespace redpoll::test
