@@ -90,9 +90,8 @@ Result<ParameterMap> read_gguf_parameters(const GgufFile& file, const Config& co
   ParameterMap parameters;
   for (Job& job : jobs) {
     for (auto& [parameter, tensor] : job.results) {
-      if (!parameters.insert(std::move(parameter), std::move(tensor))) {
-        return fail(ErrorCode::kCorruptFile, file.name() + ": tensor '" + job.tensor->name + "' is there twice");
-      }
+      const bool is_new = parameters.insert(std::move(parameter), std::move(tensor));
+      CHECK(is_new, "different tensor names have different parameter names");
     }
   }
   return parameters;

@@ -1,0 +1,239 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/file.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf/half.h"
+#include "checkpoint/gguf/model.h"
+#include "checkpoint/safetensors.h"
+#include "unit/checkpoint/builders.h"
+
+namespace redpoll::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::floats;
+using testing::GgufBuilder;
+using testing::parse_gguf;
+using testing::raw;
+using testing::TemporaryFolder;
+using testing::tiny_llama;
+
+Result<Checkpoint> open(const GgufBuilder& builder) {
+  const TemporaryFolder folder;  // gone at once: a mapped file needs no name
+  return open_checkpoint(folder.write("m.gguf", builder.build()));
+}
+
+// The message without the folder's name.
+std::string message(const GgufBuilder& builder) {
+  const auto checkpoint = open(builder);
+  if (checkpoint) return "";
+  return checkpoint.error().message.substr(checkpoint.error().message.find("m.gguf"));
+}
+
+template <typename T>
+T element(const Tensor& tensor, std::size_t i) {
+  T value;
+  std::memcpy(&value, tensor.bytes.data() + i * sizeof value, sizeof value);
+  return value;
+}
+
+float as_float(const Tensor& tensor, std::size_t i) {
+  switch (tensor.dtype) {
+    case DType::kF16: return half_to_float(element<std::uint16_t>(tensor, i));
+    case DType::kBF16: return std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(tensor, i)} << 16U);
+    default: return element<float>(tensor, i);
+  }
+}
+
+// Element i of a module's weight, by MLX's definition of affine quantization.
+float weight_at(const Checkpoint& checkpoint, const std::string& module, std::size_t i) {
+  const Tensor& weight = *checkpoint.parameters.find(module + ".weight");
+  const Tensor* scales = checkpoint.parameters.find(module + ".scales");
+  if (scales == nullptr) return as_float(weight, i);
+  const auto bits = static_cast<std::size_t>(checkpoint.quantization.spec_for(module)->bits);
+  unsigned q = 0;
+  for (std::size_t bit = 0; bit < bits; ++bit) {
+    const std::size_t at = i * bits + bit;
+    q |= (std::to_integer<unsigned>(weight.bytes[at / 8]) >> at % 8 & 1U) << bit;
+  }
+  const Tensor& biases = *checkpoint.parameters.find(module + ".biases");
+  return as_float(*scales, i / 32) * static_cast<float>(q) + as_float(biases, i / 32);
+}
+
+TEST(GgufModelTest, EveryBlockTypeKeepsItsExactValues) {
+  const std::filesystem::path goldens = std::filesystem::path(REDPOLL_TEST_DATA) / "golden/checkpoint";
+  const auto checkpoint = open_checkpoint(goldens / "block_types.gguf");
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  ParameterMap expected;
+  const auto file = MappedFile::open(goldens / "block_types.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_TRUE(read_safetensors((*file)->bytes(), *file, "expected", expected));
+  ASSERT_EQ(expected.size(), 29U);
+  for (const auto& [module, values] : expected) {
+    for (std::size_t i = 0; i < values.bytes.size() / sizeof(float); ++i) {
+      ASSERT_EQ(weight_at(*checkpoint, module, i), element<float>(values, i)) << module << " " << i;
+    }
+  }
+}
+
+TEST(GgufModelTest, ScalesAreHalvesWhereExactAndFloatsElsewhere) {
+  const auto type_of_scales = [](float scale) {
+    std::string block(18, '\x21');
+    const std::string half = raw(*exact_half(scale));
+    GgufBuilder builder = tiny_llama();
+    builder.tensor("output.weight", {32, 1}, GgufType::kQ4_0, block.replace(0, 2, half));
+    const std::string bytes = builder.build();
+    const auto file = parse_gguf(bytes);
+    const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
+    EXPECT_EQ(as_float(*parameters->find("lm_head.biases"), 0), -8 * scale);
+    return parameters->find("lm_head.scales")->dtype;
+  };
+  EXPECT_EQ(type_of_scales(0.25F), DType::kF16);
+  EXPECT_EQ(type_of_scales(-65504.0F), DType::kF32);  // its bias is beyond the largest half
+}
+
+TEST(GgufModelTest, ATinyLlamaBecomesACheckpoint) {
+  const auto checkpoint = open(tiny_llama());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->source_format, "gguf");
+  EXPECT_EQ(checkpoint->name, "m.gguf");
+  EXPECT_EQ(checkpoint->license, "");
+  EXPECT_EQ(checkpoint->fingerprint.size(), 64U);
+  const Config& config = checkpoint->config;
+  EXPECT_EQ(config.model_type, "llama");
+  EXPECT_EQ(config.hidden_size, 8);
+  EXPECT_EQ(config.head_dim, 4);
+  EXPECT_EQ(config.vocab_size, 4);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_FALSE(config.attention_bias);
+  EXPECT_TRUE(require_decoder_fields(config));
+  EXPECT_TRUE(checkpoint->quantization.empty());
+  EXPECT_EQ(checkpoint->parameters.size(), 11U);
+  EXPECT_TRUE(checkpoint->parameters.contains("model.layers.0.self_attn.o_proj.weight"));
+  EXPECT_EQ(checkpoint->tokenizer.eos_ids, std::vector<TokenId>{3});
+}
+
+TEST(GgufModelTest, BiasesAndAHeadOfItsOwnShowInTheConfig) {
+  GgufBuilder builder = tiny_llama();
+  std::string rows;
+  for (int i = 0; i < 8; ++i) rows += raw(static_cast<float>(i));
+  builder.tensor("blk.0.attn_q.bias", {8}, GgufType::kF32, rows)
+      .tensor("blk.0.ffn_gate.bias", {4}, GgufType::kF32, floats(4))
+      .tensor("output.weight", {8, 4}, GgufType::kF32, floats(32));
+  const auto checkpoint = open(builder);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_TRUE(checkpoint->config.attention_bias);
+  EXPECT_TRUE(checkpoint->config.mlp_bias);
+  EXPECT_FALSE(checkpoint->config.tie_word_embeddings);
+  EXPECT_TRUE(checkpoint->parameters.contains("lm_head.weight"));
+  // Two heads of (2, 2) interleaved rows: 0 1 2 3 is (0, 1), (2, 3), so the halves are 0 2 and 1 3.
+  const Tensor& bias = *checkpoint->parameters.find("model.layers.0.self_attn.q_proj.bias");
+  const float expected[] = {0, 2, 1, 3, 4, 6, 5, 7};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(element<float>(bias, i), expected[i]);
+}
+
+TEST(GgufModelTest, RotaryFactorsMoveIntoTheConfig) {
+  GgufBuilder builder = tiny_llama();
+  builder.tensor("rope_freqs.weight", {2}, GgufType::kF32, raw(1.0F) + raw(8.0F));
+  const auto checkpoint = open(builder);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_FALSE(checkpoint->parameters.contains("rope_freqs.weight"));
+  const auto rope = parse_rope_scaling(checkpoint->config);
+  ASSERT_TRUE(rope) << rope.error().message;
+  EXPECT_EQ(rope->type, RopeScaling::Type::kFactors);
+  EXPECT_EQ(rope->frequency_factors, (std::vector<double>{1, 8}));
+
+  GgufBuilder ones = tiny_llama();
+  ones.tensor("rope_freqs.weight", {2}, GgufType::kF32, floats(2, 1));
+  EXPECT_EQ(parse_rope_scaling(open(ones)->config)->type, RopeScaling::Type::kDefault);
+  GgufBuilder wrong = tiny_llama();
+  wrong.tensor("rope_freqs.weight", {2, 1}, GgufType::kF32, floats(2, 1));
+  EXPECT_EQ(message(wrong), "m.gguf: 'rope_freqs.weight' must be a vector of F32");
+  builder.string("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 2);
+  EXPECT_EQ(message(builder), "m.gguf: both 'llama.rope.scaling.type' and 'rope_freqs.weight' are set");
+}
+
+TEST(GgufModelTest, RotaryScalingKeepsItsTypeForWhoeverUsesIt) {
+  GgufBuilder linear = tiny_llama();
+  linear.string("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 2.5F);
+  EXPECT_EQ(parse_rope_scaling(open(linear)->config)->factor, 2.5);
+  GgufBuilder old = tiny_llama();
+  old.f32("llama.rope.scale_linear", 4);
+  EXPECT_EQ(parse_rope_scaling(open(old)->config)->factor, 4);
+  GgufBuilder yarn = tiny_llama();
+  yarn.string("llama.rope.scaling.type", "yarn");
+  EXPECT_THAT(parse_rope_scaling(open(yarn)->config).error().message, HasSubstr("rope type 'yarn' is not supported"));
+  GgufBuilder none = tiny_llama();
+  none.string("llama.rope.scaling.type", "none");
+  EXPECT_EQ(parse_rope_scaling(open(none)->config)->type, RopeScaling::Type::kDefault);
+}
+
+TEST(GgufModelTest, WhatIsNotUnderstoodIsRefusedByName) {
+  EXPECT_EQ(message(GgufBuilder()), "m.gguf: metadata 'general.architecture' is missing");
+  EXPECT_EQ(message(GgufBuilder().string("general.architecture", "rwkv6")),
+            "m.gguf: the architecture 'rwkv6' is not supported; known are llama, qwen2, qwen3");
+  EXPECT_EQ(message(GgufBuilder().string("general.architecture", "llama")),
+            "m.gguf: metadata 'llama.embedding_length' is missing");
+  EXPECT_EQ(message(tiny_llama().u32("llama.rope.dimension_count", 2)),
+            "m.gguf: 'llama.rope.dimension_count' is 2; other than the head size 4 is not supported");
+  EXPECT_EQ(message(tiny_llama().u32("llama.attention.value_length", 8)),
+            "m.gguf: 'llama.attention.value_length' is 8; other than the head size 4 is not supported");
+  EXPECT_EQ(message(tiny_llama().u32("llama.expert_count", 8)),
+            "m.gguf: mixture-of-experts models ('llama.expert_count') are not supported");
+  EXPECT_EQ(message(tiny_llama().tensor("blk.0.ssm_a", {1}, GgufType::kF32, floats(1))),
+            "m.gguf: tensor 'blk.0.ssm_a' is not known for the architecture 'llama'");
+  EXPECT_EQ(message(tiny_llama().tensor_at("output.weight", {256, 4}, 16, 0)),
+            "m.gguf: tensor 'output.weight' has the type IQ2_XXS, which is not supported; known are F32, F16, BF16, "
+            "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K");
+  EXPECT_THAT(message(tiny_llama().tensor_at("output.weight", {256, 4}, 77, 0)), HasSubstr("has the type type 77"));
+  EXPECT_EQ(message(tiny_llama().tensor("blk.0.attn_v.bias", {32}, GgufType::kQ8_0, std::string(34, 'q'))),
+            "m.gguf: tensor 'blk.0.attn_v.bias' has the quantized type Q8_0 but is not a matrix");
+}
+
+TEST(GgufModelTest, SizesThatContradictEachOtherAreErrors) {
+  const auto changed = [](std::string_view key, std::uint32_t number) {
+    std::string edited = tiny_llama().build();
+    const std::size_t at = edited.find(key) + key.size() + 4;
+    edited.replace(at, 4, raw(number));
+    const TemporaryFolder folder;
+    const auto checkpoint = open_checkpoint(folder.write("m.gguf", edited));
+    return checkpoint ? std::string() : checkpoint.error().message.substr(checkpoint.error().message.find("m.gguf"));
+  };
+  EXPECT_EQ(changed("llama.attention.head_count_kv", 3),
+            "m.gguf: 'num_key_value_heads': 3 does not divide num_attention_heads 2");
+  EXPECT_EQ(changed("llama.block_count", 0),
+            "m.gguf: 'num_hidden_layers': expected a whole number from 1 to 16384, got 0");
+  EXPECT_EQ(changed("llama.embedding_length", 0xFFFFFFFF),
+            "m.gguf: metadata 'llama.embedding_length': expected a whole number from 0 to 2147483648, got 4294967295");
+  EXPECT_EQ(message(GgufBuilder(tiny_llama()).tensor("blk.1.attn_q.weight", {8, 6}, GgufType::kF32, floats(48))),
+            "m.gguf: tensor 'blk.1.attn_q.weight' has 6 rows, which 2 heads of even size do not fill");
+}
+
+TEST(GgufModelTest, TheSameParameterUnderTwoSpellingsIsRefused) {
+  EXPECT_EQ(message(tiny_llama().tensor("blk.00.attn_norm.weight", {8}, GgufType::kF32, floats(8))),
+            "m.gguf: tensor 'blk.00.attn_norm.weight' is not known for the architecture 'llama'");
+}
+
+TEST(GgufModelTest, FlippedHeaderBitsNeverCrash) {
+  const std::string bytes = tiny_llama().build();
+  int opened = 0;
+  for (std::size_t bit = 0; bit < bytes.size() * 8; bit += 3) {
+    std::string flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    const auto file = parse_gguf(flipped);
+    if (!file) continue;
+    const auto raw_config = read_gguf_config(*file);
+    if (!raw_config) continue;
+    const auto config = config_from_json(*raw_config);
+    if (!config) continue;
+    opened += read_gguf_parameters(*file, *config).has_value() ? 1 : 0;
+  }
+  EXPECT_GT(opened, 0);  // flips in the data change no structure
+}
+
+}  // namespace
+}  // namespace redpoll::checkpoint
