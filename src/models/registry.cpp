@@ -25,7 +25,8 @@ Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& co
   }
   if (config.hidden_act != "silu") {
     return fail(ErrorCode::kUnsupported,
-                "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'", "hidden_act");
+                "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'",
+                "hidden_act");
   }
   ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config));
   return nn::AttentionOptions{.hidden_size = config.hidden_size,

@@ -1,5 +1,5 @@
-// The families: config.json's `model_type` to the function that builds it. To add one, write src/models/<model_type>.cpp
-// and a line in registry.cpp.
+// The families: config.json's `model_type` to the function that builds it. To add one, write
+// src/models/<model_type>.cpp and a line in registry.cpp.
 #pragma once
 
 #include <memory>

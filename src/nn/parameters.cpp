@@ -65,9 +65,9 @@ Status Parameters::finish() const {
     if (!read_.contains(name)) unread.push_back(name);
   }
   if (!unread.empty()) {
-    return fail(ErrorCode::kCorruptFile,
-                checkpoint_.path.string() + " holds tensors that a " + checkpoint_.config.model_type +
-                    " model does not have: " + joined(unread, ", "));
+    return fail(ErrorCode::kCorruptFile, checkpoint_.path.string() + " holds tensors that a " +
+                                             checkpoint_.config.model_type +
+                                             " model does not have: " + joined(unread, ", "));
   }
   return {};
 }
@@ -91,7 +91,8 @@ const checkpoint::Tensor* Scope::expect(std::string_view name, const std::vector
     return nullptr;
   }
   if (tensor->shape != shape) {
-    parameters_.record(full(name) + " has shape " + checkpoint::shape_text(tensor->shape) + ", expected " + checkpoint::shape_text(shape));
+    parameters_.record(full(name) + " has shape " + checkpoint::shape_text(tensor->shape) + ", expected " +
+                       checkpoint::shape_text(shape));
     return nullptr;
   }
   return tensor;
@@ -160,8 +161,8 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
     parameters_.record(module + " is quantized as '" + spec->mode + "'; only affine is supported");
     return false;
   }
-  const bool divides = spec->group_size > 0 && weights.in_features % spec->group_size == 0 &&
-                       weights.in_features * spec->bits % 32 == 0;
+  const bool divides =
+      spec->group_size > 0 && weights.in_features % spec->group_size == 0 && weights.in_features * spec->bits % 32 == 0;
   if (!divides) {
     parameters_.record(module + " has " + std::to_string(weights.in_features) + " inputs, which groups of " +
                        std::to_string(spec->group_size) + " do not divide");

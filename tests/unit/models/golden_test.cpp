@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace mx = mlx::core;
-using test::feed;
 using test::FedSequence;
+using test::feed;
 using test::make_blocks;
 
 const fs::path kGoldens = fs::path(REDPOLL_TEST_DATA) / "golden" / "models";
@@ -46,8 +46,7 @@ Golden load_golden(const std::string& name) {
   checkpoint::ParameterMap expected;
   const Status read = checkpoint::read_safetensors((*file)->bytes(), *file, name, expected);
   EXPECT_TRUE(read) << read.error().message;
-  return {std::move(*opened), values_of<TokenId>(*expected.find("tokens")),
-          values_of<float>(*expected.find("logits"))};
+  return {std::move(*opened), values_of<TokenId>(*expected.find("tokens")), values_of<float>(*expected.find("logits"))};
 }
 
 /// A model with a cache of its own; `run` gives the logits of every token of the batch.

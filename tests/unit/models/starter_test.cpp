@@ -113,8 +113,9 @@ TEST(StarterModelTest, ContinuesLikeMlxLmInFloat32) {
 
 TEST(StarterModelTest, TheReferenceContinuationIsTheKnownOne) {
   // Also what an independent float64 forward gives.
-  const std::vector<TokenId> known = {504, 3575, 282,  4649, 314,  7042, 30,  2,   198, 2,    1,    9690, 198, 2,   198, 1,
-                                      4093, 198, 57,   5248, 3946, 288,  7198, 253, 725, 1406, 281, 260,  2342, 30, 339, 3543};
+  const std::vector<TokenId> known = {504,  3575, 282, 4649, 314, 7042, 30,   2,  198,  2,    1,
+                                      9690, 198,  2,   198,  1,   4093, 198,  57, 5248, 3946, 288,
+                                      7198, 253,  725, 1406, 281, 260,  2342, 30, 339,  3543};
   const std::vector<TokenId> recorded = read_cases().front().token_ids;
   EXPECT_EQ(std::vector<TokenId>(recorded.begin(), recorded.begin() + 32), known);
 }

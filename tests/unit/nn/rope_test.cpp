@@ -12,7 +12,8 @@ checkpoint::Config config_with(std::string_view rope_scaling) {
   auto config = checkpoint::parse_config(
       R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1,
           "intermediate_size": 64, "vocab_size": 8, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
-          "rope_scaling": )" + std::string(rope_scaling) + "}");
+          "rope_scaling": )" +
+      std::string(rope_scaling) + "}");
   EXPECT_TRUE(config) << config.error().message;
   return *config;
 }

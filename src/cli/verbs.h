@@ -1,0 +1,15 @@
+// The verbs of the command, one file each.
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace redpoll::cli {
+
+void add_serve(CommandLine& command_line);
+void add_generate(CommandLine& command_line);
+void add_chat(CommandLine& command_line);
+void add_tokenize(CommandLine& command_line);
+void add_doctor(CommandLine& command_line);
+void add_version(CommandLine& command_line);
+
+}  // namespace redpoll::cli
