@@ -89,7 +89,7 @@ inline mx::Dtype dtype_of(WeightType type) {
   return type == WeightType::kBF16 ? mx::bfloat16 : mx::float32;
 }
 
-/// A matrix as a checkpoint holds it, and the values that it stands for.
+/// A matrix as a checkpoint holds it, and the values that it stands for. The view does not own the bytes.
 struct TestMatrix {
   std::vector<std::byte> weight;
   std::vector<std::byte> scales;
@@ -142,7 +142,7 @@ inline std::shared_ptr<TestMatrix> quantized_matrix(int out, int in, int bits, i
              .weight = m->weight,
              .scales = m->scales,
              .biases = m->biases,
-             .storage = m};
+             .storage = nullptr};
   return m;
 }
 
@@ -157,7 +157,7 @@ inline std::shared_ptr<TestMatrix> dense_matrix(int out, int in, WeightType type
              .weight = m->weight,
              .scales = {},
              .biases = {},
-             .storage = m};
+             .storage = nullptr};
   return m;
 }
 
