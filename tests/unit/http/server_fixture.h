@@ -45,6 +45,11 @@ class Counter {
   int count_ = 0;
 };
 
+// What default_error_response says.
+inline std::string message(std::string_view text, std::string_view code) {
+  return R"({"error":{"message":")" + std::string(text) + R"(","code":")" + std::string(code) + R"("}})";
+}
+
 class ServerTest : public testing::Test {
  protected:
   ServerTest() {
