@@ -90,6 +90,17 @@ http::ServerOptions http_options(const ServerOptions& options, std::vector<std::
   return http;
 }
 
+// The keys that clients must have, after the check that nobody serves a network without any by accident.
+Result<std::vector<std::string>> read_keys(const ServerOptions& options) {
+  ApiKeys keys;
+  if (!options.api_key_file.empty()) {
+    ASSIGN_OR_RETURN(keys, read_api_keys(options.api_key_file));
+    if (!keys.warning.empty()) log_warn(keys.warning);
+  }
+  RETURN_IF_ERROR(check_exposure(options.host, !keys.keys.empty(), options.insecure));
+  return std::move(keys.keys);
+}
+
 std::string url_host(const std::string& host) {
   if (host == "0.0.0.0" || host == "::" || host.empty()) return "127.0.0.1";
   return host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host;
@@ -110,43 +121,46 @@ class App::Impl {
   std::unique_ptr<http::Server> server;
   std::unique_ptr<AppContext> context;
 
+  static Result<std::unique_ptr<Impl>> listen(const ServerOptions& options, std::shared_ptr<ServedModel> model,
+                                              const std::vector<std::string>& keys);
   ~Impl() {
     if (server) (void)server->stop(std::chrono::milliseconds{0});
   }
 };
 
-App::App(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-App::~App() = default;
-
-Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Progress& progress) {
-  // Whatever is wrong with the flags should show before a model loads for a minute.
-  RETURN_IF_ERROR(check_exposure(options.host, !options.api_key_file.empty(), options.insecure));
-  ASSIGN_OR_RETURN(const ModelLocation location, locate_model(options.model, ModelPlaces::from_environment()));
-  ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> model,
-                   load_served_model(location, {options.alias, options.engine}, progress));
-  return start_with(options, std::move(model));
-}
-
-Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, std::shared_ptr<ServedModel> model) {
-  ApiKeys keys;
-  if (!options.api_key_file.empty()) {
-    ASSIGN_OR_RETURN(keys, read_api_keys(options.api_key_file));
-    if (!keys.warning.empty()) log_warn(keys.warning);
-  }
-  RETURN_IF_ERROR(check_exposure(options.host, !keys.keys.empty(), options.insecure));
-
+Result<std::unique_ptr<App::Impl>> App::Impl::listen(const ServerOptions& options, std::shared_ptr<ServedModel> model,
+                                                     const std::vector<std::string>& keys) {
   auto impl = std::make_unique<Impl>();
   impl->context = std::make_unique<AppContext>();
   AppContext& context = *impl->context;
   context.options = options;
   context.model = std::move(model);
-  context.key_required = !keys.keys.empty();
+  context.key_required = !keys.empty();
   context.version = REDPOLL_VERSION;
   context.started_at = system_clock().now();
-  context.started_at_unix = std::chrono::duration_cast<std::chrono::seconds>(
-                                system_clock().wall_now().time_since_epoch()).count();
+  context.started_at_unix =
+      std::chrono::duration_cast<std::chrono::seconds>(system_clock().wall_now().time_since_epoch()).count();
   context.workers = std::make_unique<ThreadPool>(std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
-  ASSIGN_OR_RETURN(impl->server, http::Server::start(http_options(options, keys.keys), make_router(context)));
+  ASSIGN_OR_RETURN(impl->server, http::Server::start(http_options(options, keys), make_router(context)));
+  return impl;
+}
+
+App::App(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+App::~App() = default;
+
+// Whatever is wrong with the flags shows before a model loads for a minute.
+Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Progress& progress) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
+  ASSIGN_OR_RETURN(const ModelLocation location, locate_model(options.model, ModelPlaces::from_environment()));
+  ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> model,
+                   load_served_model(location, {options.alias, options.engine}, progress));
+  ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, std::move(model), keys));
+  return std::unique_ptr<App>(new App(std::move(impl)));
+}
+
+Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, std::shared_ptr<ServedModel> model) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, std::move(model), keys));
   return std::unique_ptr<App>(new App(std::move(impl)));
 }
 

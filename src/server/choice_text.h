@@ -16,7 +16,7 @@
 namespace redpoll::server {
 
 struct ChoiceTextOptions {
-  std::vector<std::string> stop;
+  std::vector<std::string> stop = {};
   int min_tokens = 0;        // stop strings are not looked for before so many tokens
   bool with_tokens = false;  // deltas carry TokenInfo
   bool with_logprobs = false;

@@ -15,7 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKeepAlive{10'000};  // a silent stream gets a comment this often
 
 class GenerationSession {
  public:
@@ -170,7 +169,7 @@ http::Task<bool> GenerationSession::send_outputs(http::EventStream& events, api:
   co_return co_await send(events, "[DONE]");
 }
 
-// What came next; nothing when kKeepAlive passed in silence. kCancelled: the client has gone; kTimeout: the request
+// What came next; nothing when comment_interval passed in silence. kCancelled: the client has gone; kTimeout: the request
 // took longer than it may.
 http::Task<Result<GenerationSession::Outputs>> GenerationSession::next_outputs() {
   for (;;) {
@@ -197,9 +196,10 @@ http::Task<Result<GenerationSession::Outputs>> GenerationSession::poll() {
 }
 
 milliseconds GenerationSession::patience() const {
-  if (!deadline_) return kKeepAlive;
+  const milliseconds interval = context_.options.comment_interval;
+  if (!deadline_) return interval;
   const auto left = std::chrono::ceil<milliseconds>(*deadline_ - system_clock().now());
-  return std::clamp(left, milliseconds{0}, kKeepAlive);
+  return std::clamp(left, milliseconds{0}, interval);
 }
 
 http::Response GenerationSession::failure(const Error& error) {

@@ -42,6 +42,7 @@ struct ServerOptions {
   EngineSettings engine;
   SamplingDefaults defaults;
   std::chrono::milliseconds request_timeout{0};  // from parsed to last byte; 0: none
+  std::chrono::milliseconds comment_interval{10'000};  // a stream that is silent for so long gets a comment line
   bool web_page = true;
 
   LogLevel log_level = LogLevel::kInfo;

@@ -1,0 +1,116 @@
+#include "server/choice_text.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/server/tiny_tokenizer.h"
+
+namespace redpoll::server {
+namespace {
+
+struct Seen {
+  std::vector<std::string> deltas;
+  std::string text;
+  std::vector<TokenId> tokens;
+  bool stopped = false;
+};
+
+// Everything that comes out for `ids`, a delta per token and one for the end.
+Seen run(const std::vector<TokenId>& ids, const ChoiceTextOptions& options,
+         const std::vector<std::string>& extra_tokens = {}) {
+  const auto tokenizer = tiny_tokenizer(extra_tokens);
+  ChoiceText choice(*tokenizer, text::Detokenizer(*tokenizer), options);
+  Seen seen;
+  const auto add = [&seen](const api::ChoiceDelta& delta) {
+    seen.deltas.push_back(delta.text);
+    seen.text += delta.text;
+    for (const api::TokenInfo& token : delta.tokens) seen.tokens.push_back(token.id);
+  };
+  for (const TokenId id : ids) {
+    api::ChoiceDelta delta;
+    seen.stopped = choice.push({.choice = 0, .id = id, .logprob = -1, .top = {}}, delta);
+    add(delta);
+    if (seen.stopped) return seen;
+  }
+  api::ChoiceDelta delta;
+  choice.finish(delta);
+  add(delta);
+  return seen;
+}
+
+TEST(ChoiceTextTest, PlainTextComesOutTokenByToken) {
+  const Seen seen = run(byte_tokens("abc"), {});
+  EXPECT_EQ(seen.deltas, (std::vector<std::string>{"a", "b", "c", ""}));
+}
+
+TEST(ChoiceTextTest, NoPartOfAStopStringEverComesOut) {  // user case 1
+  const Seen seen = run(byte_tokens("DEFGHIJKL"), {.stop = {"DEFGHIJ"}});
+  EXPECT_TRUE(seen.stopped);
+  EXPECT_EQ(seen.text, "");
+  EXPECT_EQ(seen.deltas.size(), 7U);
+}
+
+TEST(ChoiceTextTest, StopStringInsideTokensCutsExactly) {  // user case 3
+  const std::vector<std::string> extra = {"alpha ", "beta", " gam", "ma de", "lta"};
+  const TokenId first = kFirstExtraToken;
+  const Seen seen =
+      run({first, first + 1, first + 2, first + 3, first + 4}, {.stop = {"beta gamma"}, .with_tokens = true}, extra);
+  EXPECT_TRUE(seen.stopped);
+  EXPECT_EQ(seen.text, "alpha ");
+  EXPECT_EQ(seen.tokens, (std::vector<TokenId>{first}));
+}
+
+TEST(ChoiceTextTest, TokenThatBeginsBeforeTheStopStringIsShown) {
+  const std::vector<std::string> extra = {"one tw", "o three"};
+  const Seen seen = run({kFirstExtraToken, kFirstExtraToken + 1}, {.stop = {"two"}, .with_tokens = true}, extra);
+  EXPECT_EQ(seen.text, "one ");
+  EXPECT_EQ(seen.tokens, (std::vector<TokenId>{kFirstExtraToken}));
+}
+
+TEST(ChoiceTextTest, TextThatOnlyBeganLikeAStopStringComesOutWithItsTokens) {
+  const Seen seen = run(byte_tokens("a DEFx"), {.stop = {"DEFGHIJ"}, .with_tokens = true});
+  EXPECT_FALSE(seen.stopped);
+  EXPECT_EQ(seen.text, "a DEFx");
+  EXPECT_EQ(seen.deltas, (std::vector<std::string>{"a", " ", "", "", "", "DEFx", ""}));
+  EXPECT_EQ(seen.tokens, byte_tokens("a DEFx"));
+}
+
+TEST(ChoiceTextTest, HeldTextComesOutAtTheEnd) {
+  const Seen seen = run(byte_tokens("a DEF"), {.stop = {"DEFGHIJ"}, .with_tokens = true});
+  EXPECT_EQ(seen.text, "a DEF");
+  EXPECT_EQ(seen.deltas.back(), "DEF");
+  EXPECT_EQ(seen.tokens, byte_tokens("a DEF"));
+}
+
+TEST(ChoiceTextTest, HalfCharactersNeverComeOut) {  // user case 8
+  const Seen seen = run(byte_tokens("\xE2\x82\xAC!"), {.with_tokens = true});
+  EXPECT_EQ(seen.deltas, (std::vector<std::string>{"", "", "\xE2\x82\xAC", "!", ""}));
+  EXPECT_EQ(seen.tokens.size(), 4U);
+}
+
+TEST(ChoiceTextTest, BytesThatAreNoCharacterBecomeReplacements) {  // user case 8
+  const std::string replacement = "\xEF\xBF\xBD";
+  const auto repeat = [&](int n) {
+    std::string out;
+    for (int i = 0; i < n; ++i) out += replacement;
+    return out;
+  };
+  EXPECT_EQ(run(byte_tokens("\xED\xA0\x80"), {}).text, repeat(3));
+  EXPECT_EQ(run(byte_tokens("\xF0\x80\x80\x41"), {}).text, repeat(3) + "A");
+  EXPECT_EQ(run(byte_tokens("\xE2\x80\x41"), {}).text, repeat(1) + "A");
+  EXPECT_EQ(run(byte_tokens("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), {}).text, repeat(4) + "A");
+}
+
+TEST(ChoiceTextTest, StopStringsAreNotLookedForBeforeMinTokens) {
+  EXPECT_EQ(run(byte_tokens("xx.yy.zz"), {.stop = {"."}, .min_tokens = 5}).text, "xx.yy");
+  EXPECT_EQ(run(byte_tokens("xx.yy.zz"), {.stop = {"."}, .min_tokens = 3}).text, "xx");
+}
+
+TEST(ChoiceTextTest, WithoutBeingAskedItGivesNoTokens) { EXPECT_TRUE(run(byte_tokens("abc"), {}).tokens.empty()); }
+
+TEST(ChoiceTextTest, TextTypedLikeASpecialTokenIsText) {  // user case 5
+  const Seen seen = run(byte_tokens("the token <|end|> ends"), {});
+  EXPECT_EQ(seen.text, "the token <|end|> ends");
+}
+
+}  // namespace
+}  // namespace redpoll::server
