@@ -12,6 +12,7 @@ struct Merge {
   float score;  // of the whole
   int left_length;  // in characters
   int right_length;
+  TokenId whole_id;
   TokenId left_id;
   TokenId right_id;
 };
@@ -40,8 +41,8 @@ std::vector<std::pair<std::string_view, std::string_view>> sentencepiece_merges(
   std::vector<Merge> merges;
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const std::string_view piece = vocabulary.tokens[id];
-    if (piece.size() > kMaxPieceBytes || !mergeable_id(vocabulary, piece)) continue;
-    const std::size_t first = merges.size();
+    const auto whole_id = mergeable_id(vocabulary, piece);
+    if (piece.size() > kMaxPieceBytes || !whole_id) continue;
     for (std::size_t cut = 1; cut < piece.size(); ++cut) {
       if (is_continuation(piece[cut])) continue;
       const std::string_view left = piece.substr(0, cut);
@@ -49,15 +50,14 @@ std::vector<std::pair<std::string_view, std::string_view>> sentencepiece_merges(
       const auto left_id = mergeable_id(vocabulary, left);
       const auto right_id = left_id ? mergeable_id(vocabulary, right) : std::nullopt;
       if (!right_id) continue;
-      merges.push_back({left, right, vocabulary.scores[id], count_characters(left), count_characters(right), *left_id,
-                        *right_id});
+      merges.push_back({left, right, vocabulary.scores[id], count_characters(left), count_characters(right), *whole_id,
+                        *left_id, *right_id});
     }
-    std::sort(merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(), [](const Merge& a, const Merge& b) {
-      return std::tie(a.left_id, a.right_id) < std::tie(b.left_id, b.right_id);
-    });
   }
-  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
-    return std::tie(a.score, a.left_length, a.right_length) > std::tie(b.score, b.left_length, b.right_length);
+  std::ranges::sort(merges, [](const Merge& a, const Merge& b) {
+    const auto rank = [](const Merge& m) { return std::tie(m.score, m.left_length, m.right_length); };
+    if (rank(a) != rank(b)) return rank(a) > rank(b);
+    return std::tie(a.whole_id, a.left_id, a.right_id) < std::tie(b.whole_id, b.left_id, b.right_id);
   });
   std::vector<std::pair<std::string_view, std::string_view>> pairs;
   pairs.reserve(merges.size());
