@@ -1,6 +1,8 @@
-// The engine through its commands and events: answers, limits, cancellation, and what its books say.
+// The engine through its commands and events: answers, limits, and what its books say.
 #include "engine/engine.h"
 
+#include <algorithm>
+#include <stdexcept>
 #include <thread>
 
 #include "support/fake_clock.h"
@@ -11,15 +13,19 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::budget_for_blocks;
+using test::Collected;
+using test::EventCollector;
 using test::hashed_next_token;
 using test::make_prompt;
 using test::make_request;
 using test::predict;
 using test::run;
+using test::Running;
 using test::scripted_loader;
 using test::start_engine;
 using test::submit;
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 TEST(EngineTest, AnswersWithWhatTheModelSays) {
   const auto engine = start_engine({}, scripted_loader());
@@ -30,6 +36,409 @@ TEST(EngineTest, AnswersWithWhatTheModelSays) {
   EXPECT_EQ(got.finishes[0]->reason, FinishReason::kLength);
   EXPECT_EQ(got.finishes[0]->prompt_tokens, 5);
   EXPECT_EQ(got.finishes[0]->completion_tokens, 20);
+  EXPECT_FALSE(got.error);
+}
+
+TEST(EngineTest, GivesTheSameAnswerAloneAndAmongSixteen) {
+  const auto engine = start_engine({.max_batch = 5, .step_tokens = 24, .block_tokens = 4}, scripted_loader());
+  std::vector<Request> requests;
+  for (int i = 0; i < 16; ++i) {
+    requests.push_back(make_request(make_prompt(1 + i * 11, i), 1 + (i * 13) % 37));
+    requests.back().sampling.temperature = i % 2 == 0 ? 0.0F : 1.5F;
+    requests.back().sampling.seed = 100 + static_cast<std::uint64_t>(i);
+    requests.back().sampling.frequency_penalty = i % 3 == 0 ? 0.5F : 0.0F;
+    requests.back().sampling.dry_multiplier = i % 5 == 0 ? 0.8F : 0.0F;
+    requests.back().num_top_logprobs = 3;
+  }
+  std::vector<Collected> alone;
+  for (const Request& request : requests) alone.push_back(run(*engine, request));
+
+  std::vector<Running> together;
+  for (const Request& request : requests) together.push_back(submit(*engine, request));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(together[i].events->wait_until_done());
+    const Collected& got = together[i].events->collected();
+    EXPECT_EQ(got.ids(), alone[i].ids()) << i;
+    EXPECT_EQ(got.ids().size(), static_cast<std::size_t>(requests[i].max_tokens));
+    for (std::size_t t = 0; t < got.ids().size(); ++t) {
+      EXPECT_EQ(got.tokens[0][t].logprob, alone[i].tokens[0][t].logprob);
+    }
+  }
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+TEST(EngineTest, GivesTheSameAnswerWhenBlocksAreShort) {
+  const auto prompt_of = [](int i) { return make_prompt(20 + i, i); };
+  // Ten blocks of four tokens hold one request of 24 + 16 tokens and little more.
+  const auto engine = start_engine({.max_batch = 4,
+                                    .step_tokens = 16,
+                                    .block_tokens = 4,
+                                    .context_length = 40,
+                                    .memory_budget_bytes = budget_for_blocks(10, 4)},
+                                   scripted_loader());
+  EXPECT_EQ(engine->stats().blocks_total, 10);
+  std::vector<Running> running;
+  for (int i = 0; i < 5; ++i) running.push_back(submit(*engine, make_request(make_prompt(3 + i, i), 30)));
+  for (int i = 0; i < 5; ++i) running.push_back(submit(*engine, make_request(prompt_of(i), 16 - i)));
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(running[static_cast<std::size_t>(i)].events->wait_until_done());
+    const auto want = i < 5 ? predict(make_prompt(3 + i, i), 30, hashed_next_token(64))
+                            : predict(prompt_of(i - 5), 16 - (i - 5), hashed_next_token(64));
+    EXPECT_EQ(running[static_cast<std::size_t>(i)].events->collected().ids(), want) << "no token lost or sent twice";
+  }
+  EXPECT_GT(engine->stats().preemptions, 0U);
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+TEST(EngineTest, StopsAtAStopIdWithoutDeliveringIt) {
+  const auto prompt = make_prompt(4, 1);
+  const auto free = predict(prompt, 10, hashed_next_token(64));
+  Request request = make_request(prompt, 10);
+  request.stop_ids = {free[3]};
+  const auto until = static_cast<std::size_t>(std::ranges::find(free, free[3]) - free.begin());
+  const auto engine = start_engine({}, scripted_loader());
+  const auto got = run(*engine, request);
+  EXPECT_EQ(got.ids(), std::vector<TokenId>(free.begin(), free.begin() + static_cast<std::ptrdiff_t>(until)));
+  EXPECT_EQ(got.finishes[0]->reason, FinishReason::kStop);
+  EXPECT_EQ(got.finishes[0]->completion_tokens, static_cast<int>(until));
+}
+
+TEST(EngineTest, DoesNotStopBeforeTheLeastNumberOfTokens) {
+  const auto always_stop = [](std::span<const TokenId>) { return TokenId{7}; };
+  const auto engine = start_engine({}, scripted_loader({.next_token = always_stop}));
+  Request request = make_request({1, 2}, 10);
+  request.stop_ids = {7};
+  request.min_tokens = 4;
+  const auto got = run(*engine, request);
+  EXPECT_EQ(got.ids().size(), 4U);
+  EXPECT_EQ(std::ranges::count(got.ids(), 7), 0);
+  EXPECT_EQ(got.finishes[0]->reason, FinishReason::kStop);
+  request.stop_ids = {};  // what ignore_eos means here
+  request.min_tokens = 0;
+  EXPECT_EQ(run(*engine, request).ids(), std::vector<TokenId>(10, 7));
+}
+
+TEST(EngineTest, WritesNoMoreThanTheContextHolds) {
+  const auto engine = start_engine({.context_length = 32}, scripted_loader());
+  const auto got = run(*engine, make_request(make_prompt(20, 1), 1000));
+  EXPECT_EQ(got.ids().size(), 12U);
+  EXPECT_EQ(got.finishes[0]->reason, FinishReason::kLength);
+}
+
+TEST(EngineTest, ReadsAPromptWithoutAnsweringIt) {
+  const auto engine = start_engine({.context_length = 32}, scripted_loader());
+  const auto got = run(*engine, make_request(make_prompt(32, 1), 0));
+  EXPECT_THAT(got.ids(), IsEmpty());
+  EXPECT_EQ(got.finishes[0]->reason, FinishReason::kLength);
+  EXPECT_EQ(got.finishes[0]->completion_tokens, 0);
+}
+
+TEST(EngineTest, ChoicesDifferByTheirDrawsOnly) {
+  const auto engine = start_engine({.max_batch = 3}, scripted_loader());
+  Request request = make_request(make_prompt(6, 2), 12);
+  request.num_choices = 5;
+  const auto greedy = run(*engine, request);
+  for (std::size_t choice = 0; choice < 5; ++choice) {
+    EXPECT_EQ(greedy.ids(choice), predict(request.prompt, 12, hashed_next_token(64)));
+    EXPECT_EQ(greedy.finishes[choice]->choice, static_cast<int>(choice));
+  }
+  request.sampling.temperature = 5;
+  request.sampling.seed = 1;
+  const auto drawn = run(*engine, request);
+  const auto again = run(*engine, request);
+  EXPECT_NE(drawn.ids(0), drawn.ids(1));
+  for (std::size_t choice = 0; choice < 5; ++choice) EXPECT_EQ(drawn.ids(choice), again.ids(choice));
+}
+
+TEST(EngineTest, DrawsAnewWithoutASeed) {
+  const auto engine = start_engine({}, test::uniform_loader(1000));
+  Request request = make_request({1}, 20);
+  request.sampling.temperature = 1;
+  EXPECT_NE(run(*engine, request).ids(), run(*engine, request).ids());
+  request.sampling.seed = 4;
+  EXPECT_EQ(run(*engine, request).ids(), run(*engine, request).ids());
+}
+
+TEST(EngineTest, StartsWhatIsUrgentFirst) {
+  test::Gate gate;
+  std::vector<TokenId> order;
+  const auto engine =
+      start_engine({.max_batch = 1}, scripted_loader({.before_step = [&](const kernels::RaggedBatch& batch) {
+                     order.push_back(batch.tokens.front());
+                     gate.wait();
+                   }}));
+  std::vector<Running> running;
+  running.push_back(submit(*engine, make_request({60}, 1)));
+  ASSERT_TRUE(gate.wait_for_arrival());
+  for (const TokenId first : {10, 11, 12}) {
+    Request request = make_request({first}, 1);
+    request.priority = first == 11 ? 5 : 0;
+    running.push_back(submit(*engine, std::move(request)));
+  }
+  gate.open();
+  for (const Running& request : running) ASSERT_TRUE(request.events->wait_until_done());
+  EXPECT_THAT(order, ElementsAre(60, 11, 10, 12));
+}
+
+TEST(EngineTest, LogprobsAreTheModelsWhateverTheTemperature) {
+  const auto engine = start_engine({}, scripted_loader());
+  Request request = make_request(make_prompt(4, 1), 1);
+  request.num_top_logprobs = 20;
+  const auto cold = run(*engine, request).tokens[0][0];
+  request.sampling.temperature = 2;
+  request.sampling.logit_bias = {{5, 100.0F}};
+  const auto warm = run(*engine, request).tokens[0][0];
+  ASSERT_EQ(cold.top.size(), 20U);
+  EXPECT_EQ(warm.id, 5);
+  EXPECT_LT(warm.logprob, -4);
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(cold.top[i].id, warm.top[i].id);
+    EXPECT_EQ(cold.top[i].logprob, warm.top[i].logprob);
+    EXPECT_LE(cold.top[i].logprob, i == 0 ? 0 : cold.top[i - 1].logprob);
+  }
+  EXPECT_EQ(cold.logprob, cold.top[0].logprob);
+}
+
+TEST(EngineTest, ScoresAPromptAlikeInOneStepAndInMany) {
+  std::vector<PromptEvent> events;
+  for (const int step_tokens : {512, 8}) {
+    const auto engine = start_engine({.step_tokens = step_tokens}, scripted_loader());
+    Request request = make_request(make_prompt(150, 5), 2);
+    request.num_top_logprobs = 2;
+    request.prompt_logprobs = true;
+    request.num_choices = 2;
+    const auto got = run(*engine, request);
+    ASSERT_TRUE(got.prompt);
+    EXPECT_TRUE(got.prompt_came_first);
+    events.push_back(*got.prompt);
+    EXPECT_EQ(got.ids(1), predict(request.prompt, 2, hashed_next_token(64)));
+  }
+  ASSERT_EQ(events[0].tokens.size(), 150U);
+  ASSERT_EQ(events[1].tokens.size(), 150U);
+  const auto prompt = make_prompt(150, 5);
+  EXPECT_THAT(events[0].tokens[0].top, IsEmpty());
+  for (std::size_t i = 0; i < 150; ++i) {
+    EXPECT_EQ(events[0].tokens[i].id, prompt[i]);
+    EXPECT_EQ(events[0].tokens[i].logprob, events[1].tokens[i].logprob);
+    if (i == 0) continue;
+    ASSERT_EQ(events[0].tokens[i].top.size(), 2U);
+    EXPECT_EQ(events[0].tokens[i].top[0].id, hashed_next_token(64)(std::span(prompt).first(i)));
+    EXPECT_LT(events[0].tokens[i].logprob, 0);
+  }
+}
+
+TEST(EngineTest, ScoresAPromptOfOneTokenAndAnswersNothing) {
+  const auto engine = start_engine({}, scripted_loader());
+  Request request = make_request({5}, 0);
+  request.prompt_logprobs = true;
+  const auto got = run(*engine, request);
+  ASSERT_TRUE(got.prompt);
+  ASSERT_EQ(got.prompt->tokens.size(), 1U);
+  EXPECT_EQ(got.prompt->tokens[0].id, 5);
+  EXPECT_TRUE(got.finishes[0]);
+}
+
+TEST(EngineTest, ScoresAPromptOnceThoughItIsPreempted) {
+  const auto engine = start_engine({.max_batch = 2,
+                                    .step_tokens = 8,
+                                    .block_tokens = 4,
+                                    .context_length = 64,
+                                    .memory_budget_bytes = budget_for_blocks(16, 4)},
+                                   scripted_loader());
+  Request scored = make_request(make_prompt(30, 5), 4);
+  scored.prompt_logprobs = true;
+  const auto alone = run(*engine, scored);
+  const Running older = submit(*engine, make_request(make_prompt(8, 1), 50));
+  const Running younger = submit(*engine, scored);
+  ASSERT_TRUE(younger.events->wait_until_done());
+  ASSERT_TRUE(older.events->wait_until_done());
+  const Collected& got = younger.events->collected();
+  ASSERT_TRUE(got.prompt);
+  ASSERT_EQ(got.prompt->tokens.size(), 30U);
+  for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(got.prompt->tokens[i].logprob, alone.prompt->tokens[i].logprob);
+  EXPECT_EQ(got.ids(), alone.ids());
+}
+
+TEST(EngineTest, RefusesAPromptLongerThanTheContextWithBothNumbers) {
+  const auto engine = start_engine({.context_length = 32}, scripted_loader());
+  Request request = make_request(make_prompt(33, 1), 1);
+  request.events = std::make_shared<EventQueue>(nullptr);
+  Status status = engine->submit(request);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kContextLengthExceeded);
+  EXPECT_EQ(status.error().message,
+            "this model's context is 32 tokens, but the prompt has 33; shorten it or raise --context-length");
+  request.prompt.pop_back();
+  status = engine->submit(request);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message,
+            "this model's context is 32 tokens, but the prompt has 32, which leaves no room for an answer; shorten it "
+            "or raise --context-length");
+}
+
+TEST(EngineTest, DoesNotAdviseAContextThatTheModelLacks) {
+  const auto engine = start_engine({}, scripted_loader({.context_length = 100}));
+  Request request = make_request(make_prompt(200, 1), 1);
+  request.events = std::make_shared<EventQueue>(nullptr);
+  EXPECT_EQ(engine->submit(request).error().message,
+            "this model's context is 100 tokens, but the prompt has 200; shorten it");
+}
+
+TEST(EngineTest, RefusesWhatNoModelCouldAnswer) {
+  const auto engine = start_engine({}, scripted_loader());
+  Request request = make_request({}, 1);
+  request.events = std::make_shared<EventQueue>(nullptr);
+  EXPECT_EQ(engine->submit(request).error().message, "expected a prompt of at least one token");
+  for (const TokenId bad : {-1, 64}) {
+    request.prompt = {1, bad};
+    const Status status = engine->submit(request);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(status.error().message, "expected token ids from 0 to 63, got " + std::to_string(bad));
+  }
+  request.prompt = {1};
+  request.num_choices = 0;
+  EXPECT_EQ(engine->submit(request).error().message, "expected at least one choice");
+  EXPECT_EQ(engine->stats().requests.size(), 0U);
+}
+
+TEST(EngineTest, RefusesMoreRequestsThanTheQueueHoldsUntilOneEnds) {
+  test::Gate gate;
+  const auto engine = start_engine({.max_batch = 1, .max_queue = 2},
+                                   scripted_loader({.before_step = [&](const auto&) { gate.wait(); }}));
+  std::vector<Running> running;
+  for (int i = 0; i < 3; ++i) running.push_back(submit(*engine, make_request({i}, 1)));
+  Request request = make_request({9}, 1);
+  request.id = engine->next_request_id();
+  request.events = std::make_shared<EventQueue>(nullptr);
+  const Status status = engine->submit(request);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kQueueFull);
+  EXPECT_EQ(status.error().message,
+            "the queue is full: 3 requests are unfinished, and this server takes 1 at a time with 2 more waiting; try "
+            "again later");
+  gate.open();
+  ASSERT_TRUE(running[0].events->wait_until_done());
+  EXPECT_TRUE(engine->submit(request)) << "whoever has seen an end finds the place free";
+}
+
+TEST(EngineTest, AStalledConsumerStallsOnlyItself) {
+  const auto engine = start_engine({.max_batch = 1}, scripted_loader());
+  const auto slow_queue = std::make_shared<EventQueue>(nullptr, 3);
+  Request slow = make_request({1}, 10);
+  slow.id = engine->next_request_id();
+  slow.events = slow_queue;
+  ASSERT_TRUE(engine->submit(slow));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(run(*engine, make_request({2, i}, 10)).ids(), predict({2, i}, 10, hashed_next_token(64)));
+  }
+  std::vector<TokenId> ids;
+  bool finished = false;
+  for (int i = 0; i < 10'000 && !finished; ++i) {
+    const auto events = slow_queue->take();
+    EXPECT_LE(events.size(), 4U) << "three tokens and the end";
+    for (const auto& event : events) {
+      if (const auto* token = std::get_if<TokenEvent>(&event)) ids.push_back(token->id);
+      finished |= std::holds_alternative<FinishEvent>(event);
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(ids, predict({1}, 10, hashed_next_token(64)));
+}
+
+TEST(EngineTest, MeasuresTimeByItsClock) {
+  test::FakeClock clock;
+  const auto engine = start_engine(
+      {.max_batch = 1, .step_tokens = 4},
+      scripted_loader({.before_step = [&](const auto&) { clock.advance(100ms); }}), clock);
+  const auto got = run(*engine, make_request(make_prompt(8, 1), 5));  // two steps for the prompt, four more
+  const Timings& timings = got.finishes[0]->timings;
+  EXPECT_DOUBLE_EQ(timings.queue_ms, 0);
+  EXPECT_DOUBLE_EQ(timings.prefill_ms, 200);
+  EXPECT_DOUBLE_EQ(timings.ttft_ms, 200);
+  EXPECT_DOUBLE_EQ(timings.decode_ms, 400);
+  const EngineStats stats = engine->stats();
+  EXPECT_DOUBLE_EQ(stats.step_ms_p50, 100);
+  EXPECT_DOUBLE_EQ(stats.tokens_per_s, 5 / 0.6);
+  EXPECT_DOUBLE_EQ(stats.prefill_tokens_per_s, 8 / 0.6);
+  EXPECT_EQ(stats.steps, 6U);
+  EXPECT_EQ(stats.prompt_tokens_total, 8U);
+  EXPECT_EQ(stats.generated_tokens_total, 5U);
+}
+
+TEST(EngineTest, StatsAnswerWhileAStepRuns) {
+  test::Gate gate;
+  std::atomic<bool> is_blocking = false;
+  const auto engine = start_engine({.max_batch = 1, .step_tokens = 16, .block_tokens = 4},
+                                   scripted_loader({.before_step = [&](const kernels::RaggedBatch& batch) {
+                                     if (is_blocking && batch.positions.front() > 0) gate.wait();
+                                   }}));
+  is_blocking = true;
+  Request request = make_request(make_prompt(40, 1), 5);
+  request.num_choices = 1;
+  const Running running = submit(*engine, request);
+  ASSERT_TRUE(gate.wait_for_arrival());
+  const Running waiting = submit(*engine, make_request(make_prompt(7, 1), 5));
+  const auto started = std::chrono::steady_clock::now();
+  const EngineStats stats = engine->stats();
+  EXPECT_LT(std::chrono::steady_clock::now() - started, 50ms);
+  EXPECT_EQ(stats.state, EngineState::kReady);
+  EXPECT_EQ(stats.running, 1);
+  EXPECT_EQ(stats.waiting, 1);
+  ASSERT_EQ(stats.requests.size(), 2U);
+  EXPECT_EQ(stats.requests[0].name, "request-1");
+  EXPECT_EQ(stats.requests[0].state, "prefill");
+  EXPECT_EQ(stats.requests[0].prompt_tokens, 40);
+  EXPECT_EQ(stats.requests[0].computed_tokens, 16);
+  EXPECT_EQ(stats.requests[1].name, "request-2");
+  EXPECT_EQ(stats.requests[1].state, "waiting");
+  EXPECT_EQ(stats.requests[1].prompt_tokens, 7);
+  EXPECT_EQ(stats.block_tokens, 4);
+  EXPECT_EQ(stats.blocks_used, 4);
+  EXPECT_EQ(stats.kv_bytes_used, 16 * test::scripted_bytes_per_token());
+  EXPECT_EQ(stats.vocab_size, 64);
+  EXPECT_EQ(stats.max_context, 1024);
+  gate.open();
+  EXPECT_TRUE(running.events->wait_until_done());
+  EXPECT_TRUE(waiting.events->wait_until_done());
+}
+
+TEST(EngineTest, TakesNoProcessorTimeWhenIdle) {
+  const auto engine = start_engine({}, scripted_loader());
+  (void)run(*engine, make_request({1}, 3));
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(300ms);
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.1);
+}
+
+TEST(EngineTest, ReportsWhyAModelWasNotLoaded) {
+  const auto refused = Engine::start({}, []() -> Result<LoadedModel> { return fail(ErrorCode::kCorruptFile, "bad"); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kCorruptFile);
+  EXPECT_EQ(refused.error().message, "bad");
+  const auto threw = Engine::start({}, []() -> Result<LoadedModel> { throw std::runtime_error("no memory"); });
+  ASSERT_FALSE(threw);
+  EXPECT_EQ(threw.error().code, ErrorCode::kInternal);
+  EXPECT_EQ(threw.error().message, "the model could not be loaded: no memory");
+  const auto too_big = Engine::start({.memory_budget_bytes = 64}, scripted_loader());
+  ASSERT_FALSE(too_big);
+  EXPECT_EQ(too_big.error().param, "memory-budget");
+}
+
+TEST(EngineTest, RefusesOptionsOutOfRange) {
+  const auto message = [](const EngineOptions& options) {
+    const auto engine = Engine::start(options, scripted_loader());
+    EXPECT_FALSE(engine);
+    return engine ? "" : engine.error().param + ": " + engine.error().message;
+  };
+  EXPECT_EQ(message({.max_batch = 0}), "max-batch: expected --max-batch of at least 1, got 0");
+  EXPECT_EQ(message({.max_queue = -1}), "max-queue: expected --max-queue of at least 0, got -1");
+  EXPECT_EQ(message({.block_tokens = 0}), "block-tokens: expected --block-tokens of at least 1, got 0");
+  EXPECT_EQ(message({.context_length = -1}), "context-length: expected --context-length of at least 0, got -1");
+  EXPECT_EQ(message({.max_batch = 8, .step_tokens = 7}),
+            "step-tokens: expected --step-tokens of at least 8, one for each sequence of a full batch, got 7");
+  EXPECT_EQ(message({.context_length = 2000}),
+            "context-length: expected --context-length of at most 1024, which the model was trained for, got 2000");
 }
 
 }  // namespace

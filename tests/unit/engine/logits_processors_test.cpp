@@ -1,0 +1,179 @@
+#include "engine/logits_processors.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "engine/dry_penalty.h"
+#include "engine/logprobs.h"
+
+namespace redpoll::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatEq;
+
+std::vector<float> apply(std::vector<float> logits, const SamplingParams& params, std::vector<TokenId> tokens,
+                         const std::unordered_map<TokenId, int>& generated = {}) {
+  apply_logits_processors(logits, params, {.tokens = tokens, .generated_counts = &generated});
+  return logits;
+}
+
+TEST(LogitsProcessorsTest, DefaultsChangeNothing) {
+  EXPECT_TRUE(has_no_processors({}));
+  EXPECT_THAT(apply({1, -2, 3}, {}, {0, 1, 2}, {{0, 3}}), ElementsAre(1, -2, 3));
+}
+
+TEST(LogitsProcessorsTest, AddsBiases) {
+  SamplingParams params;
+  params.logit_bias = {{0, 2.5F}, {2, -100}, {77, 1}, {-1, 1}};
+  EXPECT_FALSE(has_no_processors(params));
+  EXPECT_THAT(apply({1, -2, 3}, params, {}), ElementsAre(3.5F, -2, -97));
+}
+
+TEST(LogitsProcessorsTest, PenalizesRepetitionBySignAndOncePerToken) {
+  SamplingParams params;
+  params.repetition_penalty = 2;
+  EXPECT_THAT(apply({4, -3, 5, 6}, params, {0, 1, 0, 0}), ElementsAre(2, -6, 5, 6));
+}
+
+TEST(LogitsProcessorsTest, PenalizesRepetitionWithinItsWindowOnly) {
+  SamplingParams params;
+  params.repetition_penalty = 2;
+  params.repetition_context_size = 2;
+  EXPECT_THAT(apply({4, 4, 4, 4}, params, {0, 1, 2}), ElementsAre(4, 2, 2, 4));
+  params.repetition_context_size = 0;
+  EXPECT_THAT(apply({4, 4, 4, 4}, params, {0, 1, 2}), ElementsAre(2, 2, 2, 4)) << "0 is all";
+  params.repetition_context_size = 20;
+  EXPECT_THAT(apply({4, 4, 4, 4}, params, {3}), ElementsAre(4, 4, 4, 2));
+}
+
+TEST(LogitsProcessorsTest, PenalizesPresenceOnceAndFrequencyByCountOverGeneratedTokens) {
+  SamplingParams params;
+  params.presence_penalty = 0.5F;
+  params.frequency_penalty = 0.25F;
+  EXPECT_FALSE(has_no_processors(params));
+  EXPECT_THAT(apply({4, 4, 4}, params, {2, 2, 0, 0, 1}, {{0, 2}, {1, 1}}), ElementsAre(3, 3.25F, 4));
+}
+
+TEST(LogitsProcessorsTest, AppliesThemInTheirOrder) {
+  SamplingParams params;
+  params.logit_bias = {{0, 3}};
+  params.repetition_penalty = 2;
+  params.presence_penalty = 1;
+  EXPECT_THAT(apply({1, 1}, params, {0}, {{0, 1}}), ElementsAre(1, 1)) << "(1 + 3) / 2 - 1";
+}
+
+TEST(LogitsProcessorsTest, MasksTokensAndIgnoresIdsOutsideTheVocabulary) {
+  std::vector<float> logits{1, 2};
+  mask_tokens(logits, std::vector<TokenId>{1, 2, -1});
+  EXPECT_THAT(logits, ElementsAre(1, -std::numeric_limits<float>::infinity()));
+}
+
+SamplingParams dry_params() {
+  SamplingParams params;
+  params.dry_multiplier = 1;
+  params.dry_base = 2;
+  params.dry_allowed_length = 2;
+  return params;
+}
+
+TEST(DryTest, PenalizesWhatWouldContinueARepetition) {
+  // "1 2 3 4 9 1 2 3": the last three stand at the start, followed by 4.
+  EXPECT_THAT(apply(std::vector<float>(5, 0), dry_params(), {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, -2));
+}
+
+TEST(DryTest, LeavesShortRepetitionsAlone) {
+  EXPECT_THAT(apply(std::vector<float>(5, 0), dry_params(), {7, 2, 4, 9, 1, 2}), ElementsAre(0, 0, 0, 0, 0));
+  EXPECT_THAT(apply(std::vector<float>(5, 0), dry_params(), {}), ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST(DryTest, TakesTheLongestOfSeveralRepetitions) {
+  // 4 follows "2 3" and, later, "1 2 3".
+  EXPECT_THAT(apply(std::vector<float>(5, 0), dry_params(), {2, 3, 4, 1, 2, 3, 4, 8, 1, 2, 3}),
+              ElementsAre(0, 0, 0, 0, -2));
+}
+
+TEST(DryTest, CountsOverlappingRepetitions) {
+  // Five threes: the last four are also the first four.
+  EXPECT_THAT(apply(std::vector<float>(5, 0), dry_params(), {3, 3, 3, 3, 3}), ElementsAre(0, 0, 0, -4, 0));
+}
+
+TEST(DryTest, DoesNotMatchAcrossABreaker) {
+  SamplingParams params = dry_params();
+  params.dry_sequence_breakers = {{1}};
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, -1));
+  params.dry_sequence_breakers = {{3}};
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, 0));
+  params.dry_sequence_breakers = {{9, 1}, {}};
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, -1))
+      << "two tokens after the end of the breaker";
+}
+
+TEST(DryTest, NeverPenalizesABreaker) {
+  SamplingParams params = dry_params();
+  params.dry_sequence_breakers = {{4}};
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST(DryTest, StaysANumberHoweverLongTheRepetition) {
+  const auto logits = apply(std::vector<float>(5, 0), dry_params(), std::vector<TokenId>(5000, 3));
+  EXPECT_THAT(logits[3], FloatEq(-1e9F));
+}
+
+/// The definition, token by token.
+std::map<TokenId, int> longest_matches(const std::vector<TokenId>& tokens) {
+  std::map<TokenId, int> best;
+  const int n = static_cast<int>(tokens.size());
+  for (int i = 1; i < n; ++i) {  // token i follows a match that ends before it
+    int length = 0;
+    while (length < i && tokens[static_cast<std::size_t>(i - 1 - length)] == tokens[static_cast<std::size_t>(n - 1 - length)]) ++length;
+    int& longest = best[tokens[static_cast<std::size_t>(i)]];
+    longest = std::max(longest, length);
+  }
+  return best;
+}
+
+TEST(DryTest, AgreesWithItsDefinitionOnRandomTexts) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<TokenId> tokens(random() % 60);
+    for (TokenId& token : tokens) token = static_cast<TokenId>(random() % 3);
+    const auto logits = apply(std::vector<float>(3, 0), dry_params(), tokens);
+    const auto matches = longest_matches(tokens);
+    for (TokenId id = 0; id < 3; ++id) {
+      const int length = matches.contains(id) ? matches.at(id) : 0;
+      const double want = length >= 2 ? -std::min(std::pow(2.0, length - 2), 1e9) : 0;
+      ASSERT_FLOAT_EQ(logits[static_cast<std::size_t>(id)], static_cast<float>(want)) << "case " << i;
+    }
+  }
+}
+
+TEST(LogprobsTest, AreALogSoftmax) {
+  const auto row = compute_logprobs(std::vector<float>{std::log(1.0F), std::log(3.0F), std::log(4.0F)}, 1, 0);
+  EXPECT_NEAR(row.logprob, std::log(3.0 / 8), 1e-6);
+  EXPECT_TRUE(row.top.empty());
+}
+
+TEST(LogprobsTest, ListTheBestFirstAndTheLowestIdOfEquals) {
+  const auto row = compute_logprobs(std::vector<float>{1, 5, 2, 5, 5, 0}, 3, 4);
+  ASSERT_EQ(row.top.size(), 4U);
+  EXPECT_EQ(row.top[0].id, 1);
+  EXPECT_EQ(row.top[1].id, 3);
+  EXPECT_EQ(row.top[2].id, 4);
+  EXPECT_EQ(row.top[3].id, 2);
+  EXPECT_EQ(row.logprob, row.top[1].logprob);
+  EXPECT_EQ(compute_logprobs(std::vector<float>{1, 2}, 0, 20).top.size(), 2U);
+}
+
+TEST(LogprobsTest, AreNeverPositiveAndStandLargeLogits) {
+  EXPECT_LE(compute_logprobs(std::vector<float>{1e30F, -1e30F}, 0, 2).logprob, 0);
+  const auto row = compute_logprobs(std::vector<float>(1000, 30000.0F), 0, 1);
+  EXPECT_NEAR(row.logprob, -std::log(1000.0), 1e-4);
+}
+
+}  // namespace
+}  // namespace redpoll::engine

@@ -1,0 +1,131 @@
+#include "engine/memory_budget.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/available_memory.h"
+
+namespace redpoll::engine {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t kMiB = 1U << 20U;
+
+MemoryRequest small_model() {
+  return {.budget_bytes = 100 * kMiB,
+          .weight_bytes = 60 * kMiB,
+          .bytes_per_block = kMiB,
+          .block_tokens = 32,
+          .model_context = 1024,
+          .context_length = 0,
+          .max_batch = 8};
+}
+
+TEST(MemoryBudgetTest, GivesTheCacheWhatTheWeightsLeave) {
+  const auto plan = plan_memory(small_model());
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->num_blocks, 40);
+  EXPECT_EQ(plan->max_context, 1024);
+  EXPECT_EQ(plan->budget_bytes, 100 * kMiB);
+}
+
+TEST(MemoryBudgetTest, TakesNoMoreBlocksThanAFullBatchCouldUse) {
+  MemoryRequest request = small_model();
+  request.budget_bytes = 10'000 * kMiB;
+  request.context_length = 100;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->num_blocks, 4 * 8);
+  EXPECT_EQ(plan->max_context, 100);
+}
+
+TEST(MemoryBudgetTest, ShortensTheContextWhenMemoryDoesNotAllowTheModels) {
+  MemoryRequest request = small_model();
+  request.budget_bytes = 70 * kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->num_blocks, 10);
+  EXPECT_EQ(plan->max_context, 320);
+}
+
+TEST(MemoryBudgetTest, SaysWhatDoesNotFitWithTheNumbers) {
+  MemoryRequest request = small_model();
+  request.budget_bytes = 60 * kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(plan.error().message,
+            "the model does not fit: weights take 60.0 MiB and a cache of 32 tokens 1.0 MiB, together 61.0 MiB, but the "
+            "memory budget is 60.0 MiB; raise --memory-budget or serve a smaller model");
+  EXPECT_EQ(plan.error().param, "memory-budget");
+  request.budget_bytes = 10 * kMiB;
+  EXPECT_FALSE(plan_memory(request));
+}
+
+TEST(MemoryBudgetTest, RefusesAContextThatWasAskedForAndDoesNotFit) {
+  MemoryRequest request = small_model();
+  request.budget_bytes = 70 * kMiB;
+  request.context_length = 1000;
+  const auto plan = plan_memory(request);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message,
+            "the model does not fit: weights take 60.0 MiB and a cache of 1000 tokens 32.0 MiB, together 92.0 MiB, but "
+            "the memory budget is 70.0 MiB; raise --memory-budget or serve a smaller model");
+}
+
+TEST(MemoryBudgetTest, RefusesAContextThatTheModelWasNotTrainedFor) {
+  MemoryRequest request = small_model();
+  request.context_length = 2000;
+  const auto plan = plan_memory(request);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message,
+            "expected --context-length of at most 1024, which the model was trained for, got 2000");
+  EXPECT_EQ(plan.error().param, "context-length");
+}
+
+TEST(MemoryBudgetTest, DefaultsToThreeQuartersOfWhatThereIs) {
+  EXPECT_GT(available_memory_bytes(), 64 * kMiB);
+  EXPECT_EQ(default_memory_budget(), available_memory_bytes() / 4 * 3);
+  MemoryRequest request = small_model();
+  request.budget_bytes = 0;
+  request.weight_bytes = kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->budget_bytes, default_memory_budget());
+}
+
+class CgroupTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(root_ / "outer" / "inner"); }
+  void TearDown() override { fs::remove_all(root_); }
+  void limit(const fs::path& group, const std::string& text) { std::ofstream(root_ / group / "memory.max") << text; }
+
+  fs::path root_ = fs::path(testing::TempDir()) /
+                   ("cgroup_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+};
+
+TEST_F(CgroupTest, TakesTheLowestLimitOnTheWayUp) {
+  limit("outer/inner", "5000\n");
+  limit("outer", "3000\n");
+  limit("", "max\n");
+  EXPECT_EQ(cgroup_memory_limit(root_, "0::/outer/inner\n"), 3000U);
+  limit("outer", "max\n");
+  EXPECT_EQ(cgroup_memory_limit(root_, "0::/outer/inner\n"), 5000U);
+}
+
+TEST_F(CgroupTest, ReadsTheRootOfAContainer) {
+  limit("", "7000\n");
+  EXPECT_EQ(cgroup_memory_limit(root_, "0::/\n"), 7000U);
+}
+
+TEST_F(CgroupTest, FindsNoLimitWhereNoneIsSet) {
+  EXPECT_EQ(cgroup_memory_limit(root_, "0::/outer/inner\n"), std::nullopt);
+  EXPECT_EQ(cgroup_memory_limit(root_, "4:memory:/old\n"), std::nullopt);
+  EXPECT_EQ(cgroup_memory_limit(root_, ""), std::nullopt);
+  EXPECT_EQ(cgroup_memory_limit(root_ / "missing", "0::/gone\n"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace redpoll::engine
