@@ -36,7 +36,8 @@ Result<ApiKeys> read_api_keys(const std::filesystem::path& file) {
     if (!is_visible_ascii(key)) {
       return fail(ErrorCode::kInvalidArgument,
                   "line " + std::to_string(line_number) + " of key file '" + file.string() +
-                      "' is not a key: expected visible ASCII characters without space", "api-key-file");
+                      "' is not a key: expected visible ASCII characters without space",
+                  "api-key-file");
     }
     out.keys.emplace_back(key);
   }

@@ -83,6 +83,8 @@ http::ServerOptions http_options(const ServerOptions& options, std::vector<std::
   http.format_error = [](const http::ErrorContext& context) {
     http::Response response = error_response(context.error);
     response.status = context.status;
+    // The HTTP server adds this one itself.
+    std::erase_if(response.headers, [](const http::Header& header) { return header.first == "WWW-Authenticate"; });
     return response;
   };
   http.format_stream_error = [](const http::ErrorContext& context) { return api::openai_error_body(context.error); };
@@ -174,8 +176,7 @@ Status App::stop(std::chrono::milliseconds grace) { return impl_->server->stop(g
 
 Status serve(const ServerOptions& options) {
   configure_log({options.log_level, options.log_format});
-  ASSIGN_OR_RETURN(const std::unique_ptr<App> app,
-                   App::start(options, [](std::string_view line) { log_info(line); }));
+  ASSIGN_OR_RETURN(const std::unique_ptr<App> app, App::start(options, [](std::string_view line) { log_info(line); }));
   ShutdownSignal shutdown;
   const AppContext& context = app->context();
   log_info("serving", {{"model", context.model->id},

@@ -13,12 +13,15 @@
 namespace redpoll::server {
 
 struct Generation::Prompt {
-  engine::RequestId id = 0;
+  const PreparedPrompt* prepared = nullptr;
+  std::vector<Choice*> choices;
+  engine::RequestId id = 0;  // 0: not submitted
   std::shared_ptr<engine::EventQueue> events;
-  int first_choice = 0;
-  int num_running = 0;  // choices; 0: nothing more is expected from the engine
+  int num_running = 0;   // choices; 0: nothing more is expected from the engine
   bool runs_on = false;  // a stop string has ended a choice that the engine still computes
   int cached_tokens = 0;
+
+  [[nodiscard]] Choice& choice(int index) const { return *choices[static_cast<std::size_t>(index)]; }
 };
 
 struct Generation::Choice {
@@ -46,12 +49,13 @@ Generation::Generation(ServedModel& model, PreparedGeneration prepared)
                                               ? text::Detokenizer(tokenizer, prepared_prompt.ids)
                                               : text::Detokenizer(tokenizer, {.starts_text = true});
     auto& prompt = *prompts_.emplace_back(std::make_unique<Prompt>());
-    prompt.first_choice = num_running_;
+    prompt.prepared = &prepared_prompt;
     prompt.num_running = options.num_choices;
     for (int c = 0; c < options.num_choices; ++c, ++num_running_) {
       auto& choice = *choices_.emplace_back(std::make_unique<Choice>(ChoiceText(tokenizer, detokenizer, text_options)));
       choice.index = num_running_;
       choice.prompt = &prompt;
+      prompt.choices.push_back(&choice);
     }
   }
 }
@@ -67,36 +71,36 @@ Result<std::unique_ptr<Generation>> Generation::start(ServedModel& model, Prepar
   return generation;
 }
 
-Status Generation::submit(const std::string& request_name, const std::function<void()>& on_ready) {
+engine::Request Generation::engine_request(const Prompt& prompt) const {
   const api::GenerationOptions& options = prepared_.options;
-  const bool score_prompt = prepared_.echo && options.num_top_logprobs.has_value();
-  for (std::size_t p = 0; p < prompts_.size(); ++p) {
-    Prompt& prompt = *prompts_[p];
-    engine::Request request;
-    request.id = model_.engine->next_request_id();
+  engine::Request request;
+  request.id = model_.engine->next_request_id();
+  request.prompt = prompt.prepared->ids;
+  request.sampling = prepared_.sampling;
+  request.max_tokens = prepared_.max_tokens;
+  request.min_tokens = options.min_tokens;
+  if (!options.ignore_eos) request.stop_ids = model_.stop_ids;
+  request.num_choices = options.num_choices;
+  request.num_top_logprobs = options.num_top_logprobs.value_or(-1);
+  request.prompt_logprobs = scores_prompt();
+  request.priority = options.priority;
+  return request;
+}
+
+Status Generation::submit(const std::string& request_name, const std::function<void()>& on_ready) {
+  for (const auto& prompt : prompts_) {
+    engine::Request request = engine_request(*prompt);
+    const engine::RequestId id = request.id;
     request.name = request_name;
-    request.prompt = prepared_.prompts[p].ids;
-    request.sampling = prepared_.sampling;
-    request.max_tokens = prepared_.max_tokens;
-    request.min_tokens = options.min_tokens;
-    if (!options.ignore_eos) request.stop_ids = model_.stop_ids;
-    request.num_choices = options.num_choices;
-    request.num_top_logprobs = options.num_top_logprobs.value_or(-1);
-    request.prompt_logprobs = score_prompt;
-    request.priority = options.priority;
-    request.events = prompt.events = std::make_shared<engine::EventQueue>(on_ready);
+    request.events = prompt->events = std::make_shared<engine::EventQueue>(on_ready);
     if (Status submitted = model_.engine->submit(std::move(request)); !submitted) {
-      prompt.num_running = 0;  // the engine does not know it
-      cancel();
+      cancel();  // of those before it
       return submitted;
     }
-    prompt.id = request.id;
+    prompt->id = id;
   }
-  if (prepared_.echo && !score_prompt) {
-    for (const auto& choice : choices_) {
-      const auto p = static_cast<std::size_t>(choice->index / options.num_choices);
-      pending_delta(*choice, true).text = prepared_.prompts[p].echo_text;
-    }
+  if (prepared_.echo && !scores_prompt()) {
+    for (const auto& choice : choices_) pending_delta(*choice, true).text = choice->prompt->prepared->echo_text;
     on_ready();
   }
   return {};
@@ -118,7 +122,7 @@ Result<std::vector<GenerationOutput>> Generation::poll() {
 void Generation::on_event(Prompt& prompt, const engine::GenerationEvent& event) {
   if (failure_) return;
   if (const auto* token = std::get_if<engine::TokenEvent>(&event)) {
-    on_token(*choices_[static_cast<std::size_t>(prompt.first_choice + token->choice)], *token);
+    on_token(prompt.choice(token->choice), *token);
   } else if (const auto* finish = std::get_if<engine::FinishEvent>(&event)) {
     on_finish(prompt, *finish);
   } else if (const auto* scored = std::get_if<engine::PromptEvent>(&event)) {
@@ -141,19 +145,17 @@ api::ChoiceDelta& Generation::pending_delta(const Choice& choice, bool echo) {
   return std::get<api::ChoiceDelta>(output_.back());
 }
 
-void Generation::on_prompt(Prompt& prompt, const engine::PromptEvent& event) {
+void Generation::on_prompt(const Prompt& prompt, const engine::PromptEvent& event) {
   std::vector<api::TokenInfo> tokens;
   tokens.reserve(event.tokens.size());
   for (const engine::PromptToken& token : event.tokens) {
     const auto logprob = tokens.empty() ? std::nullopt : std::optional(token.logprob);
     tokens.push_back(token_info(*model_.tokenizer, token.id, logprob, token.top));
   }
-  const int num_choices = prepared_.options.num_choices;
-  for (int c = 0; c < num_choices; ++c) {
-    const Choice& choice = *choices_[static_cast<std::size_t>(prompt.first_choice + c)];
-    api::ChoiceDelta& delta = pending_delta(choice, true);
-    delta.text = prepared_.prompts[static_cast<std::size_t>(choice.index / num_choices)].echo_text;
-    delta.tokens = c + 1 == num_choices ? std::move(tokens) : tokens;
+  for (const Choice* choice : prompt.choices) {
+    api::ChoiceDelta& delta = pending_delta(*choice, true);
+    delta.text = prompt.prepared->echo_text;
+    delta.tokens = tokens;
   }
 }
 
@@ -174,7 +176,7 @@ void Generation::on_token(Choice& choice, const engine::TokenEvent& event) {
 
 void Generation::on_finish(Prompt& prompt, const engine::FinishEvent& event) {
   prompt.cached_tokens = event.cached_tokens;
-  Choice& choice = *choices_[static_cast<std::size_t>(prompt.first_choice + event.choice)];
+  Choice& choice = prompt.choice(event.choice);
   if (choice.ended) return;
   if (event.reason == engine::FinishReason::kCancelled) {
     fail_all(Error{ErrorCode::kUnavailable, "the engine has stopped before the answer was complete", {}});
@@ -193,7 +195,7 @@ void Generation::end_choice(Choice& choice, api::FinishReason reason, const api:
   --choice.prompt->num_running;
   --num_running_;
   if (choice.prompt->num_running == 0 && choice.prompt->runs_on) model_.engine->cancel(choice.prompt->id);
-  const auto prompt_tokens = static_cast<int>(prompt_of(choice.index).size());
+  const auto prompt_tokens = static_cast<int>(choice.prompt->prepared->ids.size());
   output_.emplace_back(api::ChoiceEnd{.choice = choice.index,
                                       .reason = reason,
                                       .usage = {.prompt_tokens = prompt_tokens,
@@ -233,7 +235,7 @@ void Generation::end_in_engine() {
 }
 
 const std::vector<TokenId>& Generation::prompt_of(int choice) const {
-  return prepared_.prompts[static_cast<std::size_t>(choice / prepared_.options.num_choices)].ids;
+  return choices_[static_cast<std::size_t>(choice)]->prompt->prepared->ids;
 }
 
 api::Usage Generation::usage() const {

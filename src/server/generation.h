@@ -74,9 +74,11 @@ class Generation {
   struct Choice;
   Generation(ServedModel& model, PreparedGeneration prepared);
 
+  [[nodiscard]] engine::Request engine_request(const Prompt& prompt) const;
+  [[nodiscard]] bool scores_prompt() const { return prepared_.echo && prepared_.options.num_top_logprobs.has_value(); }
   Status submit(const std::string& request_name, const std::function<void()>& on_ready);
   void on_event(Prompt& prompt, const engine::GenerationEvent& event);
-  void on_prompt(Prompt& prompt, const engine::PromptEvent& event);
+  void on_prompt(const Prompt& prompt, const engine::PromptEvent& event);
   void on_token(Choice& choice, const engine::TokenEvent& event);
   void on_finish(Prompt& prompt, const engine::FinishEvent& event);
   void end_choice(Choice& choice, api::FinishReason reason, const api::Timings& timings);

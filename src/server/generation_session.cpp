@@ -15,7 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-
 class GenerationSession {
  public:
   GenerationSession(AppContext& context, const Protocol& protocol, http::Request& request, http::Exchange& exchange);
@@ -49,7 +48,7 @@ class GenerationSession {
   api::AnswerHead head_;
   std::vector<std::string> warnings_;
   std::shared_ptr<Generation> generation_;  // shared with a worker while it polls
-  int status_ = 500;  // stays when an exception ends the session
+  int status_ = 500;                        // stays when an exception ends the session
 };
 
 GenerationSession::GenerationSession(AppContext& context, const Protocol& protocol, http::Request& request,
@@ -57,7 +56,8 @@ GenerationSession::GenerationSession(AppContext& context, const Protocol& protoc
     : context_(context), protocol_(protocol), request_(request), exchange_(exchange) {
   if (context.options.request_timeout.count() > 0) deadline_ = started_at_ + context.options.request_timeout;
   head_.id = random_hex();
-  head_.created = std::chrono::duration_cast<std::chrono::seconds>(system_clock().wall_now().time_since_epoch()).count();
+  head_.created =
+      std::chrono::duration_cast<std::chrono::seconds>(system_clock().wall_now().time_since_epoch()).count();
   head_.model = context.model->id;
   head_.system_fingerprint = context.model->system_fingerprint;
 }
@@ -98,8 +98,10 @@ http::Task<http::Response> GenerationSession::run() {
 }
 
 http::Task<Result<PreparedRequest>> GenerationSession::prepare() {
-  if (Status json = http::require_content_type(request_, "application/json"); !json) co_return std::unexpected(json.error());
-  auto work = [&context = context_, &protocol = protocol_, body = std::move(request_.body)]() -> Result<PreparedRequest> {
+  if (Status json = http::require_content_type(request_, "application/json"); !json)
+    co_return std::unexpected(json.error());
+  auto work = [&context = context_, &protocol = protocol_,
+               body = std::move(request_.body)]() -> Result<PreparedRequest> {
     ASSIGN_OR_RETURN(const json::value parsed, parse_json(body));
     return protocol.prepare(context, parsed);
   };
@@ -129,8 +131,7 @@ http::Task<http::Response> GenerationSession::answer_whole() {
 }
 
 http::Task<http::Response> GenerationSession::answer_streaming() {
-  const std::unique_ptr<api::StreamFormat> format =
-      protocol_.make_stream(head_, generation_->prepared().options);
+  const std::unique_ptr<api::StreamFormat> format = protocol_.make_stream(head_, generation_->prepared().options);
   http::EventStream* events = co_await exchange_.open_event_stream(warning_headers(warnings_));
   if (!co_await send_outputs(*events, *format)) {
     generation_->cancel();
@@ -169,8 +170,8 @@ http::Task<bool> GenerationSession::send_outputs(http::EventStream& events, api:
   co_return co_await send(events, "[DONE]");
 }
 
-// What came next; nothing when comment_interval passed in silence. kCancelled: the client has gone; kTimeout: the request
-// took longer than it may.
+// What came next; nothing when comment_interval passed in silence. kCancelled: the client has gone; kTimeout: the
+// request took longer than it may.
 http::Task<Result<GenerationSession::Outputs>> GenerationSession::next_outputs() {
   for (;;) {
     if (exchange_.client_gone()) co_return fail(ErrorCode::kCancelled, "the client has gone");
@@ -211,8 +212,9 @@ void GenerationSession::note_failure(const Error& error) {
   if (generation_) generation_->cancel();
   status_ = error.code == ErrorCode::kCancelled ? kClientGoneStatus : api::http_status(error.code);
   if (status_ >= 500) {
-    log_warn("request failed", {{"request_id", request_.id}, {"code", std::string(error_code_name(error.code))},
-                                {"message", error.message}});
+    log_warn(
+        "request failed",
+        {{"request_id", request_.id}, {"code", std::string(error_code_name(error.code))}, {"message", error.message}});
   }
 }
 

@@ -43,7 +43,7 @@ inline constexpr int kClientGoneStatus = 499;
 struct RequestObservation {
   std::string_view endpoint;  // "chat", "completions": a fixed small set, it becomes a label
   int status = 200;
-  bool generated = false;     // the engine ran it: the fields below mean something
+  bool generated = false;  // the engine ran it: the fields below mean something
   double queue_s = 0;
   double ttft_s = 0;  // negative: no token came
   double total_s = 0;

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <optional>
 #include <system_error>
-#include <utility>
 #include <vector>
 
+#include "base/edit_distance.h"
 #include "base/file.h"
 
 #ifndef REDPOLL_STARTER_FOLDER
@@ -68,7 +68,8 @@ Result<ModelLocation> from_folder(const fs::path& folder, std::string name) {
   if (files.size() == 1) return ModelLocation{files.front(), std::move(name)};
   if (files.empty()) {
     return fail(ErrorCode::kModelNotFound,
-                "folder '" + folder.string() + "' is not a model: it has neither config.json nor a .gguf file", "model");
+                "folder '" + folder.string() + "' is not a model: it has neither config.json nor a .gguf file",
+                "model");
   }
   std::vector<std::string> names;
   for (const fs::path& file : files) names.push_back(file.filename().string());
@@ -128,30 +129,21 @@ Result<ModelLocation> from_repository(const fs::path& hub_cache, const std::stri
   }
   if (snapshots.size() == 1) return from_folder(snapshots.front(), id);
   return fail(ErrorCode::kModelNotFound,
-              "'" + id + "' is in the Hugging Face cache without a usable snapshot (expected refs/main to name one of "
-              "the " + std::to_string(snapshots.size()) + " in snapshots/): download it again", "model");
+              "'" + id +
+                  "' is in the Hugging Face cache without a usable snapshot (expected refs/main to name one of "
+                  "the " +
+                  std::to_string(snapshots.size()) + " in snapshots/): download it again",
+              "model");
 }
 
-// Edit distance with a cheap bound: two names are near when one is a part of the other or few letters differ.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({substituted, row[j] + 1, row[j - 1] + 1}));
-    }
-  }
-  return row[b.size()];
-}
-
+// One is a part of the other, or few letters differ.
 std::vector<std::string> near_matches(std::string_view wanted, const std::vector<std::string>& ids) {
   const std::string key = lower(wanted.substr(wanted.rfind('/') + 1));
   std::vector<std::string> near;
   for (const std::string& id : ids) {
     const std::string candidate = lower(std::string_view(id).substr(id.rfind('/') + 1));
-    const bool part = !key.empty() && (candidate.find(key) != std::string::npos || key.find(candidate) != std::string::npos);
+    const bool part =
+        !key.empty() && (candidate.find(key) != std::string::npos || key.find(candidate) != std::string::npos);
     if (part || edit_distance(key, candidate) <= std::max<std::size_t>(2, key.size() / 3)) near.push_back(id);
   }
   return near;
@@ -159,9 +151,10 @@ std::vector<std::string> near_matches(std::string_view wanted, const std::vector
 
 std::unexpected<Error> not_found(std::string_view model, const ModelPlaces& places,
                                  const std::vector<std::string>& ids) {
-  std::string message = "no model '" + std::string(model) +
-                        "': expected a folder with config.json, a .gguf file, or a repository in the Hugging Face cache " +
-                        places.hub_cache.string();
+  std::string message =
+      "no model '" + std::string(model) +
+      "': expected a folder with config.json, a .gguf file, or a repository in the Hugging Face cache " +
+      places.hub_cache.string();
   const std::vector<std::string> near = near_matches(model, ids);
   if (!near.empty()) {
     message += "; near matches: " + join(near);
@@ -217,7 +210,8 @@ Result<ModelLocation> locate_model(std::string_view model, const ModelPlaces& pl
   if (matches.size() == 1) return from_repository(places.hub_cache, matches.front());
   if (matches.size() > 1) {
     return fail(ErrorCode::kModelNotFound,
-                "'" + std::string(model) + "' is part of several cached models, name one of them: " + join(matches), "model");
+                "'" + std::string(model) + "' is part of several cached models, name one of them: " + join(matches),
+                "model");
   }
   return not_found(model, places, ids);
 }

@@ -12,9 +12,9 @@ namespace redpoll::server {
 
 /// Where models may be.
 struct ModelPlaces {
-  std::string default_model;              // what no argument means: REDPOLL_MODEL; empty: the starter model
-  std::filesystem::path hub_cache;        // the Hugging Face cache ("models--org--name" folders)
-  std::filesystem::path starter_folder;   // holds the starter model's .gguf file somewhere below
+  std::string default_model;             // what no argument means: REDPOLL_MODEL; empty: the starter model
+  std::filesystem::path hub_cache;       // the Hugging Face cache ("models--org--name" folders)
+  std::filesystem::path starter_folder;  // holds the starter model's .gguf file somewhere below
 
   /// From REDPOLL_MODEL, HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME, and the place this program was built with.
   [[nodiscard]] static ModelPlaces from_environment();

@@ -17,10 +17,12 @@ Result<http::Response> tokenize(const AppContext& context, const json::value& bo
   } else {
     text = std::get<std::string>(request.input);
   }
-  ASSIGN_OR_RETURN(const std::vector<TokenId> ids, model.tokenizer->encode(text, {.add_special_tokens = request.add_special}));
+  ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                   model.tokenizer->encode(text, {.add_special_tokens = request.add_special}));
   std::vector<api::TokenPiece> pieces;
   pieces.reserve(ids.size());
-  for (const TokenId id : ids) pieces.push_back({id, request.with_pieces ? model.tokenizer->token_bytes(id) : std::string()});
+  for (const TokenId id : ids)
+    pieces.push_back({id, request.with_pieces ? model.tokenizer->token_bytes(id) : std::string()});
   return json_response(api::format_tokens(pieces, request.with_pieces), request.warnings);
 }
 

@@ -22,7 +22,7 @@ struct SamplingDefaults {
 struct EngineSettings {
   int max_batch = 8;
   int max_queue = 64;
-  int context_length = 0;      // tokens; 0: the model's, as memory allows
+  int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights and cache, in units of 2^30 bytes; 0: 75 % of RAM
   int step_tokens = 512;
   int threads = 0;  // for kernels; 0: physical cores
@@ -41,7 +41,7 @@ struct ServerOptions {
 
   EngineSettings engine;
   SamplingDefaults defaults;
-  std::chrono::milliseconds request_timeout{0};  // from parsed to last byte; 0: none
+  std::chrono::milliseconds request_timeout{0};        // from parsed to last byte; 0: none
   std::chrono::milliseconds comment_interval{10'000};  // a stream that is silent for so long gets a comment line
   bool web_page = true;
 

@@ -25,8 +25,7 @@ struct Protocol {
 
   /// From the body to prompts of token ids, on a worker.
   Result<PreparedRequest> (*prepare)(const AppContext& context, const json::value& body);
-  std::unique_ptr<api::StreamFormat> (*make_stream)(const api::AnswerHead& head,
-                                                    const api::GenerationOptions& options);
+  std::unique_ptr<api::StreamFormat> (*make_stream)(const api::AnswerHead& head, const api::GenerationOptions& options);
   std::string (*format_answer)(const api::AnswerHead& head, const api::GenerationOptions& options,
                                const api::Answer& answer);
 };

@@ -22,8 +22,8 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
 
 std::string ready_line(const engine::EngineStats& stats, double seconds) {
   char line[160];
-  std::snprintf(line, sizeof line, "ready after %.1f s: %.0f MB of weights, %.0f MB of cache, context %d tokens", seconds,
-                static_cast<double>(stats.weight_bytes) / 1e6, static_cast<double>(stats.kv_bytes_total) / 1e6,
+  std::snprintf(line, sizeof line, "ready after %.1f s: %.0f MB of weights, %.0f MB of cache, context %d tokens",
+                seconds, static_cast<double>(stats.weight_bytes) / 1e6, static_cast<double>(stats.kv_bytes_total) / 1e6,
                 stats.max_context);
   return line;
 }

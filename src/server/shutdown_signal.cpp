@@ -46,7 +46,7 @@ ShutdownSignal::~ShutdownSignal() {
   ::close(write_end_);
 }
 
-int ShutdownSignal::wait() {
+int ShutdownSignal::wait() const {
   char byte = 0;
   while (::read(read_end_, &byte, 1) < 0 && errno == EINTR) {
   }

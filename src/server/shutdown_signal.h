@@ -13,7 +13,7 @@ class ShutdownSignal {
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
   /// Blocks until one of them comes. Returns its number.
-  [[nodiscard]] int wait();
+  [[nodiscard]] int wait() const;
 
  private:
   int read_end_ = -1;

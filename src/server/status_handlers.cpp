@@ -36,8 +36,8 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.engine.tokens_per_s = engine.tokens_per_s;
   stats.engine.prefill_tokens_per_s = engine.prefill_tokens_per_s;
   for (const engine::RequestStats& request : engine.requests) {
-    stats.requests.push_back({request.name, request.state, request.prompt_tokens, request.computed_tokens,
-                              request.generated_tokens});
+    stats.requests.push_back(
+        {request.name, request.state, request.prompt_tokens, request.computed_tokens, request.generated_tokens});
   }
   stats.kv.block_tokens = engine.block_tokens;
   stats.kv.blocks_total = engine.blocks_total;
@@ -102,8 +102,8 @@ http::Response get_page(const AppContext& context, const http::Request& request)
                       {"x-content-type-options", "nosniff"},
                       {"referrer-policy", "no-referrer"},
                       {"cache-control", "no-store"}};
-  response.body = web_page(
-      {context.version, context.model->id, context.model->max_context, base_url, context.key_required}, nonce);
+  response.body =
+      web_page({context.version, context.model->id, context.model->max_context, base_url, context.key_required}, nonce);
   return response;
 }
 

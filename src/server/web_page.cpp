@@ -57,10 +57,13 @@ std::string curl_example(const WebPageInfo& info) {
 
 std::string python_example(const WebPageInfo& info) {
   return "from openai import OpenAI\n\n"
-         "client = OpenAI(base_url=\"" + info.base_url + "/v1\", api_key=\"" +
-         (info.key_required ? "<key>" : "unused") + "\")\n"
+         "client = OpenAI(base_url=\"" +
+         info.base_url + "/v1\", api_key=\"" + (info.key_required ? "<key>" : "unused") +
+         "\")\n"
          "stream = client.chat.completions.create(\n"
-         "    model=" + dump_json(json::value(json::string(info.model))) + ",\n"
+         "    model=" +
+         dump_json(json::value(json::string(info.model))) +
+         ",\n"
          "    messages=[{\"role\": \"user\", \"content\": \"What is the capital of France?\"}],\n"
          "    stream=True,\n)\n"
          "for chunk in stream:\n"
@@ -71,9 +74,9 @@ std::string route_table() {
   std::string out = "<table>\n";
   for (const auto& [method, path, what] : kRoutes) {
     const std::string route(path);
-    const std::string shown = method == "GET" ? "<a href=\"" + route + "\">" + route + "</a>" : route;
-    out += "<tr><td>" + std::string(method) + "</td><td><code>" + shown + "</code></td><td>" + std::string(what) +
-           "</td></tr>\n";
+    const std::string shown = method == "GET" ? R"(<a href=")" + route + R"(">)" + route + "</a>" : route;
+    out.append("<tr><td>").append(method).append("</td><td><code>").append(shown);
+    out.append("</code></td><td>").append(what).append("</td></tr>\n");
   }
   return out + "</table>\n";
 }
@@ -81,9 +84,10 @@ std::string route_table() {
 }  // namespace
 
 std::string web_page(const WebPageInfo& info, std::string_view nonce) {
-  std::string page = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                     "<title>Redpoll</title>\n";
+  std::string page =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>Redpoll</title>\n";
   page += "<style nonce=\"" + std::string(nonce) + "\">" + std::string(kStyle) + "</style>\n</head>\n<body>\n";
   page += "<h1>Redpoll</h1>\n<p>Version " + escape_html(info.version) + " serves <strong>" + escape_html(info.model) +
           "</strong> with a context of " + std::to_string(info.max_context) + " tokens.</p>\n";

@@ -68,9 +68,10 @@ TEST(ExposureTest, OtherMachinesNeedKeysOrAnExplicitWord) {
   }
   const auto refused = check_exposure("0.0.0.0", false, false);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message,
-            "refusing to serve other machines on '0.0.0.0' without keys: give --api-key-file, or --insecure if everybody "
-            "who reaches this address may use it");
+  EXPECT_EQ(
+      refused.error().message,
+      "refusing to serve other machines on '0.0.0.0' without keys: give --api-key-file, or --insecure if everybody "
+      "who reaches this address may use it");
 }
 
 }  // namespace

@@ -66,8 +66,10 @@ class AppTest : public ::testing::Test {
     app_ = *std::move(app);
     port_ = static_cast<std::uint16_t>(std::stoi(app_->base_url().substr(app_->base_url().rfind(':') + 1)));
   }
-  Reply post(std::string_view path, std::string_view body) { return TestClient(port_).post(path, body, kJson); }
-  Reply get(std::string_view path) { return TestClient(port_).get(path); }
+  [[nodiscard]] Reply post(std::string_view path, std::string_view body) const {
+    return TestClient(port_).post(path, body, kJson);
+  }
+  [[nodiscard]] Reply get(std::string_view path) const { return TestClient(port_).get(path); }
   ServedModel& model() { return *app_->context().model; }
 
   std::unique_ptr<App> app_;
@@ -108,7 +110,8 @@ TEST_F(AppTest, StreamEqualsTheWholeAnswerAndEndsInDone) {  // user cases 12, 36
   }
   EXPECT_EQ(text, answer);
   EXPECT_EQ(finish_reasons, 1);
-  EXPECT_EQ(parse(data.front()).at("choices").as_array()[0].as_object().at("delta").as_object().at("role"), "assistant");
+  EXPECT_EQ(parse(data.front()).at("choices").as_array()[0].as_object().at("delta").as_object().at("role"),
+            "assistant");
 }
 
 TEST_F(AppTest, RoleComesAtOnceWhileThePromptIsStillProcessed) {
@@ -162,7 +165,8 @@ TEST_F(AppTest, ClientThatLeavesAWholeAnswerIsNotWorkedFor) {
     client.reset();
   }
   EXPECT_TRUE(becomes_idle(model()));
-  EXPECT_TRUE(eventually([&] { return get("/metrics").body.find("redpoll_cancellations_total 1\n") != std::string::npos; }));
+  EXPECT_TRUE(
+      eventually([&] { return get("/metrics").body.find("redpoll_cancellations_total 1\n") != std::string::npos; }));
 }
 
 TEST_F(AppTest, ClientThatLeavesAStreamIsNotWorkedFor) {  // user case 63
@@ -244,7 +248,7 @@ TEST_F(AppTest, StatusRoutesAnswerWhileAStepRunsAndWorkersTokenize) {
   const std::string body = hello();
   send_chat(busy, body);
   std::vector<std::unique_ptr<TestClient>> tokenizing;
-  const std::string text = "{\"content\": \"" + std::string(300'000, 'a') + "\"}";
+  const std::string text = R"({"content": ")" + std::string(300'000, 'a') + R"("})";
   for (int i = 0; i < 4; ++i) {
     auto& client = *tokenizing.emplace_back(std::make_unique<TestClient>(port_));
     client.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\n" + std::string(kJson) +

@@ -188,7 +188,7 @@ TEST(GenerationTest, OnePromptThatIsRefusedLeavesNoneRunning) {
   EXPECT_TRUE(becomes_idle(*model));
 }
 
-TEST(GenerationTest, StepThatThrowsFailsTheRequestAfterWhatCameBefore) {  // user case 43
+TEST(GenerationTest, StepThatThrowsFailsTheRequestAfterWhatCameBefore) {   // user case 43
   const auto model = scripted_server("abcdef", {.throw_at_position = 5});  // of prompt and answer together
   const Outcome outcome = run(*model, prepare("p"));
   ASSERT_TRUE(outcome.error);
@@ -201,7 +201,7 @@ TEST(GenerationTest, DroppingAGenerationEndsItInTheEngine) {
   const auto model = scripted_server(std::string(4000, 'a'), {.step_delay = std::chrono::milliseconds{1}});
   auto generation = Generation::start(*model, prepare("p", 4000), "r", [] {});
   ASSERT_TRUE(generation) << generation.error().message;
-  EXPECT_FALSE(becomes_idle(*model, std::chrono::milliseconds{50}));
+  EXPECT_TRUE(eventually([&] { return model->engine->stats().running == 1; }));
   generation->reset();
   EXPECT_TRUE(becomes_idle(*model));
 }

@@ -54,12 +54,19 @@ TEST(MetricsTest, FinishedRequestsCountTokensAndTimes) {
   Metrics metrics;
   Histogram gaps = make_inter_token_histogram();
   gaps.observe(0.02);
-  metrics.observe({.endpoint = "chat", .status = 200, .generated = true, .queue_s = 0.002, .ttft_s = 0.05,
-                   .total_s = 0.2, .prompt_tokens = 11, .cached_tokens = 4, .completion_tokens = 2},
+  metrics.observe({.endpoint = "chat",
+                   .status = 200,
+                   .generated = true,
+                   .queue_s = 0.002,
+                   .ttft_s = 0.05,
+                   .total_s = 0.2,
+                   .prompt_tokens = 11,
+                   .cached_tokens = 4,
+                   .completion_tokens = 2},
                   gaps);
-  metrics.observe({.endpoint = "chat", .status = 200, .generated = true, .ttft_s = -1, .total_s = 0.1,
-                   .prompt_tokens = 5},
-                  make_inter_token_histogram());
+  metrics.observe(
+      {.endpoint = "chat", .status = 200, .generated = true, .ttft_s = -1, .total_s = 0.1, .prompt_tokens = 5},
+      make_inter_token_histogram());
   const std::string text = metrics.text({}, "1.0", "m");
   EXPECT_THAT(text, HasSubstr("redpoll_prompt_tokens_total 16\n"));
   EXPECT_THAT(text, HasSubstr("redpoll_cached_tokens_total 4\n"));

@@ -26,7 +26,7 @@ class ModelLocatorTest : public ::testing::Test {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << content;
   }
-  void add_repository(const std::string& folder, const std::string& file = "config.json") {
+  void add_repository(const std::string& folder, const std::string& file = "config.json") const {
     write(places_.hub_cache / folder / "refs" / "main", "abc123\n");
     write(places_.hub_cache / folder / "snapshots" / "abc123" / file, "{}");
   }
@@ -109,7 +109,8 @@ TEST_F(ModelLocatorTest, PartOfSeveralIdsListsThem) {
   add_repository("models--org--tiny-b");
   const auto location = locate_model("tiny", places_);
   ASSERT_FALSE(location);
-  EXPECT_EQ(location.error().message, "'tiny' is part of several cached models, name one of them: org/tiny-a, org/tiny-b");
+  EXPECT_EQ(location.error().message,
+            "'tiny' is part of several cached models, name one of them: org/tiny-a, org/tiny-b");
 }
 
 TEST_F(ModelLocatorTest, UnknownNameListsNearMatchesAndServesNothingElse) {
@@ -121,7 +122,8 @@ TEST_F(ModelLocatorTest, UnknownNameListsNearMatchesAndServesNothingElse) {
   EXPECT_EQ(location.error().code, ErrorCode::kModelNotFound);
   EXPECT_EQ(location.error().message,
             "no model 'Qwen/Qwen3-0.8B': expected a folder with config.json, a .gguf file, or a repository in the "
-            "Hugging Face cache " + places_.hub_cache.string() + "; near matches: Qwen/Qwen3-0.6B");
+            "Hugging Face cache " +
+                places_.hub_cache.string() + "; near matches: Qwen/Qwen3-0.6B");
 }
 
 TEST_F(ModelLocatorTest, UnknownNameWithAnEmptyCacheSaysSo) {

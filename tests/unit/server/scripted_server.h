@@ -25,7 +25,7 @@ inline constexpr std::string_view kTinyTemplate =
     "{% if add_generation_prompt %}<|start|>{% endif %}";
 
 struct ScriptOptions {
-  int throw_at_position = -1;              // computing this position throws; -1: none does
+  int throw_at_position = -1;               // computing this position throws; -1: none does
   std::chrono::milliseconds step_delay{0};  // how long a step takes
   int max_batch = 8;
   int max_queue = 64;

@@ -39,10 +39,11 @@ inline std::shared_ptr<const text::Tokenizer> tiny_tokenizer(const std::vector<s
     vocabulary[name] = kFirstExtraToken + static_cast<int>(i);
   }
   const auto special = [](TokenId id, const char* content) {
-    return json::object{{"id", id},          {"content", content}, {"single_word", false}, {"lstrip", false},
+    return json::object{{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
                         {"rstrip", false}, {"normalized", false}, {"special", true}};
   };
-  const json::object byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  const json::object byte_level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
   const json::object file{
       {"version", "1.0"},
       {"truncation", nullptr},
@@ -52,10 +53,16 @@ inline std::shared_ptr<const text::Tokenizer> tiny_tokenizer(const std::vector<s
       {"pre_tokenizer", byte_level},
       {"post_processor", nullptr},
       {"decoder", byte_level},
-      {"model", json::object{{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr},
-                             {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
-                             {"fuse_unk", false}, {"byte_fallback", false}, {"ignore_merges", false},
-                             {"vocab", vocabulary}, {"merges", json::array{}}}}};
+      {"model", json::object{{"type", "BPE"},
+                             {"dropout", nullptr},
+                             {"unk_token", nullptr},
+                             {"continuing_subword_prefix", nullptr},
+                             {"end_of_word_suffix", nullptr},
+                             {"fuse_unk", false},
+                             {"byte_fallback", false},
+                             {"ignore_merges", false},
+                             {"vocab", vocabulary},
+                             {"merges", json::array{}}}}};
   auto tokenizer = text::Tokenizer::from_json(dump_json(file));
   if (!tokenizer) ADD_FAILURE() << tokenizer.error().message;
   return tokenizer ? *tokenizer : nullptr;
