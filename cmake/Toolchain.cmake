@@ -29,4 +29,8 @@ if(REDPOLL_SANITIZE)
   endif()
 endif()
 
+if(REDPOLL_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, which is what libFuzzer steers by
+endif()
+
 find_package(Threads REQUIRED)
