@@ -145,8 +145,8 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder_or_gguf) {
   if (!fs::exists(status)) return missing_path(folder_or_gguf);
   if (fs::is_directory(status)) return open_folder(folder_or_gguf);
   if (folder_or_gguf.extension() == ".safetensors") {
-    return fail(ErrorCode::kInvalidArgument, folder_or_gguf.string() +
-                                                 " holds weights only; give the path of the folder that it is in");
+    return fail(ErrorCode::kInvalidArgument,
+                folder_or_gguf.string() + " holds weights only; give the path of the folder that it is in");
   }
   return open_gguf(folder_or_gguf);
 }

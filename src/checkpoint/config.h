@@ -31,7 +31,7 @@ struct Config {
   std::string hidden_act = "silu";
 
   double rope_theta = 10000;
-  bool rope_traditional = false;    // rotate neighbouring pairs instead of halves
+  bool rope_traditional = false;     // rotate neighbouring pairs instead of halves
   double partial_rotary_factor = 1;  // share of head_dim that is rotated
 
   bool tie_word_embeddings = true;  // absent: whether there is no lm_head.weight, decided by open_checkpoint

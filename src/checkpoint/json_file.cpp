@@ -18,7 +18,8 @@ Result<std::optional<json::object>> read_json_file(const fs::path& path) {
   auto value = parse_json(*text);
   if (!value) return in_file(path, {ErrorCode::kCorruptFile, value.error().message, {}});
   if (!value->is_object()) {
-    return in_file(path, {ErrorCode::kCorruptFile, "expected an object, got " + std::string(json_kind_name(*value)), {}});
+    return in_file(path,
+                   {ErrorCode::kCorruptFile, "expected an object, got " + std::string(json_kind_name(*value)), {}});
   }
   return std::move(value->get_object());
 }

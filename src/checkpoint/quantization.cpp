@@ -87,10 +87,10 @@ Result<QuantizationTable> QuantizationTable::parse(const json::object& config) {
     } else if (const bool* is_quantized = value.if_bool()) {
       table.overrides_[name] = *is_quantized ? table.default_ : std::nullopt;
     } else {
-      return fail(ErrorCode::kInvalidArgument,
-                  "'" + fields.path_of(name) + "': expected an object or a boolean, got " +
-                      std::string(json_kind_name(value)),
-                  fields.path_of(name));
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "'" + fields.path_of(name) + "': expected an object or a boolean, got " + std::string(json_kind_name(value)),
+          fields.path_of(name));
     }
   }
   return table;

@@ -63,8 +63,8 @@ Result<RopeScaling> read_scaling(const json::object& object, const std::string& 
   JsonReader reader(object, path);
   for (const auto& [key, value] : object) {
     if (value.is_object()) {
-      return fail(ErrorCode::kUnsupported, "'" + path + "': parameters by layer type ('" + std::string(key) +
-                                               "') are not supported", path);
+      return fail(ErrorCode::kUnsupported,
+                  "'" + path + "': parameters by layer type ('" + std::string(key) + "') are not supported", path);
     }
   }
   ASSIGN_OR_RETURN(const std::string type, read_type(reader));
@@ -90,8 +90,9 @@ Result<RopeScaling> read_scaling(const json::object& object, const std::string& 
 
 Result<RopeScaling> parse_rope_scaling(const Config& config) {
   if (config.partial_rotary_factor != 1) {
-    return fail(ErrorCode::kUnsupported, "'partial_rotary_factor' other than 1 is not supported for model_type '" +
-                                             config.model_type + "'", "partial_rotary_factor");
+    return fail(ErrorCode::kUnsupported,
+                "'partial_rotary_factor' other than 1 is not supported for model_type '" + config.model_type + "'",
+                "partial_rotary_factor");
   }
   JsonReader reader(config.raw);
   if (const json::value* factors = reader.optional_value("rope_freq_factors")) return read_factors(*factors, config);

@@ -59,15 +59,15 @@ Result<std::vector<std::int64_t>> read_shape(const json::value* value, const std
                                              const std::string& name) {
   const json::array* array = value == nullptr ? nullptr : value->if_array();
   if (array == nullptr || array->size() > kMaxDimensions) {
-    return corrupt(file, "tensor '" + name + "' needs a 'shape' of at most " + std::to_string(kMaxDimensions) +
-                             " whole numbers");
+    return corrupt(
+        file, "tensor '" + name + "' needs a 'shape' of at most " + std::to_string(kMaxDimensions) + " whole numbers");
   }
   std::vector<std::int64_t> shape;
   for (const json::value& element : *array) {
     const auto extent = as_uint(element);
     if (!extent || *extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      return corrupt(file, "tensor '" + name + "' has an extent that is not a whole number from 0: " +
-                               dump_json(element));
+      return corrupt(file,
+                     "tensor '" + name + "' has an extent that is not a whole number from 0: " + dump_json(element));
     }
     shape.push_back(static_cast<std::int64_t>(*extent));
   }
@@ -108,22 +108,21 @@ Result<Entry> read_entry(const std::string& file, const std::string& name, const
 
 // Byte ranges must follow each other and fill the file: whatever lies between tensors could carry anything.
 Status check_layout(std::vector<Entry>& entries, const std::string& file, std::uint64_t data_bytes) {
-  std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::ranges::sort(
+      entries, [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t expected = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != expected) {
-      return corrupt(file, "tensor '" + entry.name + "' begins at byte " + std::to_string(entry.begin) + ", which " +
-                               (entry.begin < expected ? "overlaps the one before it, ending at "
-                                                       : "leaves a gap after ") +
-                               std::to_string(expected));
+      return corrupt(file,
+                     "tensor '" + entry.name + "' begins at byte " + std::to_string(entry.begin) + ", which " +
+                         (entry.begin < expected ? "overlaps the one before it, ending at " : "leaves a gap after ") +
+                         std::to_string(expected));
     }
     expected = entry.end;
   }
   if (expected != data_bytes) {
-    return corrupt(file, "tensors fill " + std::to_string(expected) + " bytes of a data section of " +
-                             std::to_string(data_bytes));
+    return corrupt(
+        file, "tensors fill " + std::to_string(expected) + " bytes of a data section of " + std::to_string(data_bytes));
   }
   return {};
 }
@@ -167,8 +166,8 @@ Status read_safetensors(std::span<const std::byte> bytes, const std::shared_ptr<
   }
   RETURN_IF_ERROR(check_layout(entries, name, data.size()));
   for (Entry& entry : entries) {
-    Tensor tensor = make_tensor(entry.dtype, std::move(entry.shape),
-                                data.subspan(entry.begin, entry.end - entry.begin), storage);
+    Tensor tensor =
+        make_tensor(entry.dtype, std::move(entry.shape), data.subspan(entry.begin, entry.end - entry.begin), storage);
     if (!parameters.insert(entry.name, std::move(tensor))) {
       return corrupt(name, "tensor '" + entry.name + "' is in another file of the model too");
     }

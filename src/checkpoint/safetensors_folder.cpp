@@ -58,8 +58,8 @@ Result<std::vector<fs::path>> find_single_file(const fs::path& folder) {
   }
   if (found.size() == 1) return found;
   if (found.empty()) {
-    return fail(ErrorCode::kNotFound, folder.string() + " holds no weights: expected model.safetensors or " +
-                                          std::string(kIndexName));
+    return fail(ErrorCode::kNotFound,
+                folder.string() + " holds no weights: expected model.safetensors or " + std::string(kIndexName));
   }
   return fail(ErrorCode::kNotFound, folder.string() + " holds " + std::to_string(found.size()) +
                                         " .safetensors files but no " + std::string(kIndexName) +
@@ -76,8 +76,8 @@ Result<SafetensorsFolder> open_safetensors_folder(const fs::path& folder) {
     ASSIGN_OR_RETURN(index, read_index(folder / kIndexName));
     for (const std::string& shard : index.shards) {
       if (!fs::exists(folder / shard, error)) {
-        return fail(ErrorCode::kNotFound, folder.string() + " is incomplete: " + std::string(kIndexName) +
-                                              " lists " + shard + ", which is missing");
+        return fail(ErrorCode::kNotFound, folder.string() + " is incomplete: " + std::string(kIndexName) + " lists " +
+                                              shard + ", which is missing");
       }
       paths.push_back(folder / shard);
     }

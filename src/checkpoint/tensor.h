@@ -19,14 +19,14 @@ namespace redpoll::checkpoint {
 /// packed without gaps.
 enum class DType {
   kBool,
-  kF4,        // E2M1, 4 bits
-  kF6E2M3,    // 6 bits
-  kF6E3M2,    // 6 bits
+  kF4,      // E2M1, 4 bits
+  kF6E2M3,  // 6 bits
+  kF6E3M2,  // 6 bits
   kU8,
   kI8,
   kF8E4M3,
   kF8E5M2,
-  kF8E8M0,    // a power of two, as scale of a block
+  kF8E8M0,  // a power of two, as scale of a block
   kF8E4M3FNUZ,
   kF8E5M2FNUZ,
   kI16,
@@ -36,7 +36,7 @@ enum class DType {
   kI32,
   kU32,
   kF32,
-  kC64,       // two F32
+  kC64,  // two F32
   kF64,
   kI64,
   kU64,

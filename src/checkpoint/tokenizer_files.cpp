@@ -167,9 +167,10 @@ Result<TokenizerFiles> read_tokenizer_files(const fs::path& folder) {
     files.json = std::move(*text);
   } else if (std::error_code error; fs::exists(folder / "tokenizer.model", error)) {
     return fail(ErrorCode::kUnsupported,
-                folder.string() + " has a SentencePiece tokenizer.model but no tokenizer.json; make one with "
-                                  "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) of the transformers "
-                                  "library, or use a GGUF file of the model");
+                folder.string() +
+                    " has a SentencePiece tokenizer.model but no tokenizer.json; make one with "
+                    "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) of the transformers "
+                    "library, or use a GGUF file of the model");
   }
   ASSIGN_OR_RETURN(const auto config, read_json_file(folder / "tokenizer_config.json"));
   ASSIGN_OR_RETURN(const auto special_map, read_json_file(folder / "special_tokens_map.json"));
@@ -177,8 +178,9 @@ Result<TokenizerFiles> read_tokenizer_files(const fs::path& folder) {
   files.info = make_info(config ? *config : empty, special_map ? *special_map : empty, tokenizer);
   RETURN_IF_ERROR(read_templates(folder, config ? *config : empty, files));
   if (files.chat_template) {
-    add_turn_ends(*files.chat_template,
-                  [&](std::string_view token) { return find_special_token(tokenizer, token); }, files.info.eos_ids);
+    add_turn_ends(
+        *files.chat_template, [&](std::string_view token) { return find_special_token(tokenizer, token); },
+        files.info.eos_ids);
   }
   return files;
 }

@@ -42,8 +42,8 @@ bool GgufArray::is_text() const { return element_type == static_cast<std::uint32
 bool GgufArray::is_number() const { return gguf_value_bytes(static_cast<GgufValueType>(element_type)) > 0; }
 
 std::unexpected<Error> GgufFile::wrong_type(std::string_view key, std::string_view expected) const {
-  return fail(ErrorCode::kCorruptFile, name_ + ": metadata '" + std::string(key) + "': expected " +
-                                           std::string(expected), std::string(key));
+  return fail(ErrorCode::kCorruptFile,
+              name_ + ": metadata '" + std::string(key) + "': expected " + std::string(expected), std::string(key));
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

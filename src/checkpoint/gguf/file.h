@@ -50,7 +50,7 @@ using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::s
 
 /// Arrays of numbers and booleans stay packed in the file; read them with `number`.
 struct GgufArray {
-  std::uint32_t element_type = 0;     // the container's code
+  std::uint32_t element_type = 0;  // the container's code
   std::uint64_t count = 0;
   std::span<const std::byte> packed;  // of numbers and booleans
   std::vector<std::string_view> texts;

@@ -126,9 +126,9 @@ void write_rope_factors(ConfigWriter& writer) {
   const GgufTensor* tensor = find_tensor(writer.file(), kRopeFactorsTensor);
   if (tensor == nullptr) return;
   if (tensor->type != static_cast<std::uint32_t>(GgufType::kF32) || tensor->shape.size() != 1) {
-    return writer.fail_with(fail(ErrorCode::kCorruptFile, writer.file().name() + ": '" +
-                                                              std::string(kRopeFactorsTensor) +
-                                                              "' must be a vector of F32"));
+    return writer.fail_with(
+        fail(ErrorCode::kCorruptFile,
+             writer.file().name() + ": '" + std::string(kRopeFactorsTensor) + "' must be a vector of F32"));
   }
   json::array factors;
   bool is_identity = true;
@@ -192,8 +192,9 @@ Result<json::object> read_gguf_config(const GgufFile& file) {
   }
   const GgufArchitecture* architecture = find_gguf_architecture(*name);
   if (architecture == nullptr) {
-    return fail(ErrorCode::kUnsupported, file.name() + ": the architecture '" + std::string(*name) +
-                                             "' is not supported; known are " + known_gguf_architectures(),
+    return fail(ErrorCode::kUnsupported,
+                file.name() + ": the architecture '" + std::string(*name) + "' is not supported; known are " +
+                    known_gguf_architectures(),
                 "general.architecture");
   }
   ConfigWriter writer(file, architecture->name);

@@ -27,7 +27,8 @@ Result<Job> plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchi
   };
   if (!name) return unsupported("is not known for the architecture '" + std::string(architecture.name) + "'");
   if (!gguf_block(tensor.type)) {
-    return unsupported("has the type " + gguf_type_name(tensor.type) + ", which is not supported; known are F32, F16, "
+    return unsupported("has the type " + gguf_type_name(tensor.type) +
+                       ", which is not supported; known are F32, F16, "
                        "BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K");
   }
   if (affine_bits(tensor.type) > 0 && (tensor.shape.size() != 2 || name->suffix != "weight")) {
@@ -35,8 +36,8 @@ Result<Job> plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchi
   }
   Job job{&tensor, std::move(*name), {.rows = tensor.shape[0]}, {}};
   if (architecture.has_permuted_heads && job.name.heads != HuggingFaceName::Heads::kNone) {
-    job.order.heads = job.name.heads == HuggingFaceName::Heads::kQuery ? config.num_attention_heads
-                                                                       : config.num_key_value_heads;
+    job.order.heads =
+        job.name.heads == HuggingFaceName::Heads::kQuery ? config.num_attention_heads : config.num_key_value_heads;
     if (job.order.heads == 0 || job.order.rows % (2 * job.order.heads) != 0) {
       return fail(ErrorCode::kCorruptFile, file.name() + ": tensor '" + tensor.name + "' has " +
                                                std::to_string(job.order.rows) + " rows, which " +

@@ -42,7 +42,8 @@ constexpr std::array<NameRow, 11> kLayerNames = {{
 
 // A layer's index as the converter writes it: without leading zeros, so that no two names mean the same parameter.
 bool is_number(std::string_view text) {
-  return !text.empty() && (text == "0" || text[0] != '0') && text.size() <= 5 && text.find_first_not_of("0123456789") == std::string_view::npos;
+  return !text.empty() && (text == "0" || text[0] != '0') && text.size() <= 5 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace

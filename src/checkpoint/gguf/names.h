@@ -20,8 +20,8 @@ struct GgufArchitecture {
 [[nodiscard]] std::string known_gguf_architectures();
 
 struct HuggingFaceName {
-  std::string module;       // "model.layers.0.self_attn.q_proj"
-  std::string_view suffix;  // "weight" or "bias"
+  std::string module;                                             // "model.layers.0.self_attn.q_proj"
+  std::string_view suffix;                                        // "weight" or "bias"
   enum class Heads { kNone, kQuery, kKey } heads = Heads::kNone;  // whose rows are permuted in llama files
 };
 

@@ -170,7 +170,8 @@ Status GgufParser::add_placement(const GgufTensor& tensor, std::uint64_t offset)
   const auto block_elements = static_cast<std::uint64_t>(block->elements);
   const auto block_bytes = static_cast<std::uint64_t>(block->bytes);
   if (!elements || *elements / block_elements > std::numeric_limits<std::uint64_t>::max() / block_bytes) {
-    return corrupt("tensor '" + tensor.name + "' of shape " + shape_text(tensor.shape) + " has more bytes than there are numbers");
+    return corrupt("tensor '" + tensor.name + "' of shape " + shape_text(tensor.shape) +
+                   " has more bytes than there are numbers");
   }
   placements_.push_back({file_.tensors_.size(), offset, *elements / block_elements * block_bytes});
   return {};
@@ -182,8 +183,7 @@ Status GgufParser::read_tensor(std::set<std::string, std::less<>>& names) {
   tensor.name = name;
   ASSIGN_OR_RETURN(tensor.shape, read_shape(tensor.name));
   ASSIGN_OR_RETURN(tensor.type, read<std::uint32_t>("the description of tensor '" + tensor.name + "'"));
-  ASSIGN_OR_RETURN(const std::uint64_t offset,
-                   read<std::uint64_t>("the description of tensor '" + tensor.name + "'"));
+  ASSIGN_OR_RETURN(const std::uint64_t offset, read<std::uint64_t>("the description of tensor '" + tensor.name + "'"));
   if (!names.insert(tensor.name).second) return corrupt("tensor '" + tensor.name + "' is there twice");
   RETURN_IF_ERROR(add_placement(tensor, offset));
   file_.tensors_.push_back(std::move(tensor));
@@ -231,10 +231,10 @@ Status GgufParser::run() {
   ASSIGN_OR_RETURN(const std::uint32_t version, read<std::uint32_t>("the header"));
   if (version != 2 && version != 3) {
     const bool is_swapped = version != 0 && (version & 0xFFFFU) == 0;
-    return fail(ErrorCode::kUnsupported, file_.name_ + ": " +
-                                             (is_swapped ? "big-endian GGUF files are not supported"
-                                                         : "GGUF version " + std::to_string(version) +
-                                                               " is not supported, expected 2 or 3"));
+    return fail(ErrorCode::kUnsupported,
+                file_.name_ + ": " +
+                    (is_swapped ? "big-endian GGUF files are not supported"
+                                : "GGUF version " + std::to_string(version) + " is not supported, expected 2 or 3"));
   }
   ASSIGN_OR_RETURN(const std::uint64_t num_tensors, read_count("the number of tensors", kMinTensorBytes));
   ASSIGN_OR_RETURN(const std::uint64_t num_values, read_count("the number of metadata values", kMinValueBytes));
@@ -242,8 +242,8 @@ Status GgufParser::run() {
 
   ASSIGN_OR_RETURN(const auto parts, file_.integer("split.count", 0, std::numeric_limits<std::int64_t>::max()));
   if (parts.value_or(1) > 1) {
-    return fail(ErrorCode::kUnsupported, file_.name_ + ": one of " + std::to_string(*parts) +
-                                             " parts; merge a split model into one file first");
+    return fail(ErrorCode::kUnsupported,
+                file_.name_ + ": one of " + std::to_string(*parts) + " parts; merge a split model into one file first");
   }
   ASSIGN_OR_RETURN(const auto alignment, file_.integer("general.alignment", 1, kMaxAlignment));
   const auto alignment_value = static_cast<std::uint64_t>(alignment.value_or(kDefaultAlignment));

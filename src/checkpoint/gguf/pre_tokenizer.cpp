@@ -15,10 +15,10 @@ constexpr std::string_view kDigitsThenGpt2 =
     R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]})";
 
 // One Split by expression, then bytes to letters without another split.
-#define REDPOLL_SPLIT(expression)                                                              \
+#define REDPOLL_SPLIT(expression) \
   R"({"type":"Split","pattern":{"Regex":")" expression R"("},"behavior":"Isolated","invert":false},)"
-#define REDPOLL_SPLITS(splits)                            \
-  R"({"type":"Sequence","pretokenizers":[)" splits        \
+#define REDPOLL_SPLITS(splits)                     \
+  R"({"type":"Sequence","pretokenizers":[)" splits \
   R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]})"
 
 // Expressions below stand in JSON strings: each backslash is doubled.
@@ -26,18 +26,18 @@ constexpr std::string_view kLlama3 = REDPOLL_SPLITS(REDPOLL_SPLIT(
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|)"
     R"(\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
 
-constexpr std::string_view kQwen2 = REDPOLL_SPLITS(REDPOLL_SPLIT(
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|)"
-    R"(\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
+constexpr std::string_view kQwen2 = REDPOLL_SPLITS(
+    REDPOLL_SPLIT(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|)"
+                  R"(\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
 
-constexpr std::string_view kQwen35 = REDPOLL_SPLITS(REDPOLL_SPLIT(
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|)"
-    R"( ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
+constexpr std::string_view kQwen35 =
+    REDPOLL_SPLITS(REDPOLL_SPLIT(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|)"
+                                 R"( ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
 
-constexpr std::string_view kTekken = REDPOLL_SPLITS(REDPOLL_SPLIT(
-    R"([^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|)"
-    R"([^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|)"
-    R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
+constexpr std::string_view kTekken = REDPOLL_SPLITS(
+    REDPOLL_SPLIT(R"([^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|)"
+                  R"([^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|)"
+                  R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
 
 constexpr std::string_view kGpt4o = REDPOLL_SPLITS(REDPOLL_SPLIT(
     R"([^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+)"
@@ -46,10 +46,10 @@ constexpr std::string_view kGpt4o = REDPOLL_SPLITS(REDPOLL_SPLIT(
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"));
 
 // What llama.cpp does for files whose converter did not recognise the vocabulary, and so what their authors tested.
-constexpr std::string_view kDefault = REDPOLL_SPLITS(
-    REDPOLL_SPLIT(R"([\\p{P}\\$\\+<=>\\^~\\|]+)")
-    REDPOLL_SPLIT(R"('s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S))")
-    REDPOLL_SPLIT(R"(\\p{N}+)") REDPOLL_SPLIT(R"([0-9][0-9][0-9])"));
+constexpr std::string_view kDefault =
+    REDPOLL_SPLITS(REDPOLL_SPLIT(R"([\\p{P}\\$\\+<=>\\^~\\|]+)")
+                       REDPOLL_SPLIT(R"('s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S))")
+                           REDPOLL_SPLIT(R"(\\p{N}+)") REDPOLL_SPLIT(R"([0-9][0-9][0-9])"));
 
 #undef REDPOLL_SPLIT
 #undef REDPOLL_SPLITS

@@ -23,8 +23,8 @@ float load_half(const Byte* at) {
   return half_to_float(half);
 }
 
-// `count` bytes, a multiple of 8, hold as many elements in their low halves and the following ones in their high halves.
-// Eight bytes at a time: this is most of the work of loading a quantized model.
+// `count` bytes, a multiple of 8, hold as many elements in their low halves and the following ones in their high
+// halves. Eight bytes at a time: this is most of the work of loading a quantized model.
 void unpack_halves(const Byte* bytes, int count, Byte* q) {
   constexpr std::uint64_t kLowHalves = 0x0F0F0F0F0F0F0F0FULL;
   for (int i = 0; i < count; i += 8) {
@@ -269,9 +269,7 @@ Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order, const std::
     }
     return {DType::kF32, tensor.shape, memory.bytes, memory.storage};
   }
-  const DType dtype = type == GgufType::kF16    ? DType::kF16
-                      : type == GgufType::kBF16 ? DType::kBF16
-                                                : DType::kF32;
+  const DType dtype = type == GgufType::kF16 ? DType::kF16 : type == GgufType::kBF16 ? DType::kBF16 : DType::kF32;
   if (order.heads == 0) return make_tensor(dtype, tensor.shape, tensor.bytes, storage);
   const OwnedBytes memory = allocate_bytes(tensor.bytes.size());
   const std::size_t stride = tensor.bytes.size() / static_cast<std::size_t>(order.rows);

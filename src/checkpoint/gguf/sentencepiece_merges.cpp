@@ -9,7 +9,7 @@ namespace {
 struct Merge {
   std::string_view left;
   std::string_view right;
-  float score;  // of the whole
+  float score;      // of the whole
   int left_length;  // in characters
   int right_length;
   TokenId whole_id;

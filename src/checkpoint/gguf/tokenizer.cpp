@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/gguf/vocabulary.h"
 #include "checkpoint/gguf/pre_tokenizer.h"
 #include "checkpoint/gguf/sentencepiece_merges.h"
+#include "checkpoint/gguf/vocabulary.h"
 #include "checkpoint/turn_end.h"
 
 namespace redpoll::checkpoint {
@@ -214,8 +214,9 @@ Result<GgufTokenizer> read_byte_level(const GgufFile& file, const GgufVocabulary
   ASSIGN_OR_RETURN(const auto name, file.text("tokenizer.ggml.pre"));
   const PreTokenizer* pre = find_pre_tokenizer(name.value_or("default"));
   if (pre == nullptr) {
-    return fail(ErrorCode::kUnsupported, file.name() + ": the pre-tokenizer '" + std::string(*name) +
-                                             "' is not supported; known are " + known_pre_tokenizers(),
+    return fail(ErrorCode::kUnsupported,
+                file.name() + ": the pre-tokenizer '" + std::string(*name) + "' is not supported; known are " +
+                    known_pre_tokenizers(),
                 "tokenizer.ggml.pre");
   }
   ASSIGN_OR_RETURN(const Merges merges, read_merges(file, vocabulary));
@@ -266,9 +267,10 @@ Result<GgufTokenizer> read_gguf_tokenizer(const GgufFile& file) {
                 "tokenizer.ggml.model");
   }
   if (*model != "gpt2" && *model != "llama") {
-    return fail(ErrorCode::kUnsupported, file.name() + ": the tokenizer model '" + std::string(*model) +
-                                             "' is not supported; known are gpt2 and llama",
-                "tokenizer.ggml.model");
+    return fail(
+        ErrorCode::kUnsupported,
+        file.name() + ": the tokenizer model '" + std::string(*model) + "' is not supported; known are gpt2 and llama",
+        "tokenizer.ggml.model");
   }
   ASSIGN_OR_RETURN(const GgufVocabulary vocabulary, read_gguf_vocabulary(file));
   return *model == "gpt2" ? read_byte_level(file, vocabulary) : read_sentencepiece(file, vocabulary);

@@ -12,8 +12,7 @@ namespace {
 constexpr std::uint64_t kMaxTokens = 1 << 24;
 
 std::unexpected<Error> broken(const GgufFile& file, std::string_view key, const std::string& what) {
-  return fail(ErrorCode::kCorruptFile, file.name() + ": metadata '" + std::string(key) + "' " + what,
-              std::string(key));
+  return fail(ErrorCode::kCorruptFile, file.name() + ": metadata '" + std::string(key) + "' " + what, std::string(key));
 }
 
 Status read_tokens(const GgufFile& file, GgufVocabulary& vocabulary) {

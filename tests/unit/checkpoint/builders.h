@@ -111,7 +111,9 @@ class GgufBuilder {
   std::string values_, tensors_, data_;
 };
 
-inline Result<GgufFile> parse_gguf(std::string_view bytes) { return GgufFile::parse(as_bytes(bytes), nullptr, "m.gguf"); }
+inline Result<GgufFile> parse_gguf(std::string_view bytes) {
+  return GgufFile::parse(as_bytes(bytes), nullptr, "m.gguf");
+}
 
 inline std::string floats(std::size_t count, float value = 0.5F) {
   std::string bytes;

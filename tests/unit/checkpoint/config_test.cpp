@@ -65,16 +65,15 @@ TEST(ConfigTest, EosIsANumberOrAListAndMinusOneIsNone) {
   EXPECT_EQ(parse_config(with("eos_token_id", "5"))->eos_token_ids, std::vector<TokenId>{5});
   EXPECT_TRUE(parse_config(with("eos_token_id", "-1"))->eos_token_ids.empty());
   EXPECT_EQ(parse_config(with("pad_token_id", "-1"))->pad_token_id, std::nullopt);
-  EXPECT_EQ(message(with("eos_token_id", "\"</s>\"")),
-            "'eos_token_id': expected a whole number, got string \"</s>\"");
+  EXPECT_EQ(message(with("eos_token_id", "\"</s>\"")), "'eos_token_id': expected a whole number, got string \"</s>\"");
   EXPECT_EQ(message(with("eos_token_id", "[1,-2]")),
             "'eos_token_id': expected a whole number from -1 to 67108864, got -2");
 }
 
 TEST(ConfigTest, HostileNumbersNameTheField) {
-  const std::string_view sizes[] = {"hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
-                                    "head_dim", "intermediate_size", "vocab_size", "max_position_embeddings",
-                                    "sliding_window"};
+  const std::string_view sizes[] = {
+      "hidden_size",       "num_hidden_layers", "num_attention_heads",     "num_key_value_heads", "head_dim",
+      "intermediate_size", "vocab_size",        "max_position_embeddings", "sliding_window"};
   for (const std::string_view field : sizes) {
     for (const std::string_view value : {"0", "-1", "1.5", "1e300", "18446744073709551615", "true", "\"64\"", "[]"}) {
       const auto config = parse_config(with(field, value));
@@ -120,8 +119,8 @@ TEST(ConfigTest, CodeInAModelFolderIsIgnored) {
 }
 
 TEST(ConfigTest, ADecoderNeedsItsFields) {
-  for (const std::string_view field : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-                                       "vocab_size", "rms_norm_eps"}) {
+  for (const std::string_view field :
+       {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size", "rms_norm_eps"}) {
     json::object object = parse_json(kLlama)->get_object();
     object.erase(field);
     if (field == "num_attention_heads") object.erase("num_key_value_heads");
@@ -152,8 +151,7 @@ TEST(RopeScalingTest, ReadsOldAndNewShapes) {
   EXPECT_EQ(llama3->low_freq_factor, 1.5);
   EXPECT_EQ(llama3->high_freq_factor, 4.5);
   EXPECT_EQ(llama3->original_max_position_embeddings, 4096);
-  EXPECT_EQ(rope("rope_parameters", R"({"rope_type":"default","rope_theta":1e6})")->type,
-            RopeScaling::Type::kDefault);
+  EXPECT_EQ(rope("rope_parameters", R"({"rope_type":"default","rope_theta":1e6})")->type, RopeScaling::Type::kDefault);
   EXPECT_EQ(rope("rope_parameters", R"({"rope_theta":1e6})")->type, RopeScaling::Type::kDefault);
   EXPECT_EQ(parse_config(with("rope_parameters", R"({"rope_theta":1e6})"))->rope_theta, 1e6);
 }
@@ -177,8 +175,9 @@ TEST(RopeScalingTest, WhatIsNotUnderstoodIsRefused) {
   EXPECT_EQ(rope("rope_scaling", R"({"factor":4.0})").error().message, "'rope_scaling.rope_type' is missing");
   EXPECT_EQ(rope("rope_scaling", R"({"type":"linear"})").error().message, "'rope_scaling.factor' is missing");
   EXPECT_EQ(rope("rope_scaling", R"({"type":"linear","factor":0})").error().param, "rope_scaling.factor");
-  EXPECT_EQ(rope("rope_scaling",
-                 R"({"type":"llama3","factor":8,"low_freq_factor":4.0,"high_freq_factor":4.0})").error().message,
+  EXPECT_EQ(rope("rope_scaling", R"({"type":"llama3","factor":8,"low_freq_factor":4.0,"high_freq_factor":4.0})")
+                .error()
+                .message,
             "'rope_scaling.high_freq_factor' must be greater than low_freq_factor");
   EXPECT_EQ(rope("rope_parameters", R"({"full_attention":{"rope_type":"default"}})").error().message,
             "'rope_parameters': parameters by layer type ('full_attention') are not supported");

@@ -8,9 +8,9 @@
 namespace redpoll::checkpoint {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::floats;
 using testing::GgufBuilder;
+using ::testing::HasSubstr;
 using testing::parse_gguf;
 using testing::raw;
 using testing::tiny_llama;
@@ -44,9 +44,14 @@ TEST(GgufFileTest, ReadsMetadataOfEveryType) {
   const auto file = parse_gguf(bytes);
   ASSERT_TRUE(file) << file.error().message;
   constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
-           {"u8", 200}, {"i8", -5}, {"u16", 60000}, {"i16", -300}, {"u32", 4000000000}, {"i32", -70000},
-           {"u64", 1LL << 40}, {"i64", -(1LL << 40)}}) {
+  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{{"u8", 200},
+                                                                                              {"i8", -5},
+                                                                                              {"u16", 60000},
+                                                                                              {"i16", -300},
+                                                                                              {"u32", 4000000000},
+                                                                                              {"i32", -70000},
+                                                                                              {"u64", 1LL << 40},
+                                                                                              {"i64", -(1LL << 40)}}) {
     EXPECT_EQ(file->integer(key, -kAny, kAny).value(), value) << key;
   }
   EXPECT_EQ(file->real("f32").value(), 0.5);
@@ -140,9 +145,9 @@ TEST(GgufFileTest, SaysWhatIsWrongWithATensor) {
 
 TEST(GgufFileTest, ATruncatedFileSaysHowLongItShouldBe) {
   const std::string bytes = GgufBuilder().tensor("t", {16}, GgufType::kF32, floats(16)).build();
-  EXPECT_EQ(message(bytes.substr(0, bytes.size() - 10)),
-            "m.gguf: truncated: its tensors need " + std::to_string(bytes.size()) + " bytes, the file has " +
-                std::to_string(bytes.size() - 10));
+  EXPECT_EQ(message(bytes.substr(0, bytes.size() - 10)), "m.gguf: truncated: its tensors need " +
+                                                             std::to_string(bytes.size()) + " bytes, the file has " +
+                                                             std::to_string(bytes.size() - 10));
   EXPECT_EQ(message(bytes.substr(0, 10)), "m.gguf: truncated: the file ends at byte 10, within the number of tensors");
 }
 

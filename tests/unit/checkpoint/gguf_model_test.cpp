@@ -13,9 +13,9 @@
 namespace redpoll::checkpoint {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::floats;
 using testing::GgufBuilder;
+using ::testing::HasSubstr;
 using testing::parse_gguf;
 using testing::raw;
 using testing::TemporaryFolder;

@@ -61,8 +61,13 @@ TEST(GgufTokenizerTest, AByteLevelVocabularyBecomesTokenizerJson) {
 TEST(GgufTokenizerTest, ControlTokensAreSpecialAndUserDefinedOnesAreWholeButOrdinary) {
   const json::value value = read_json(byte_level());
   const auto added = [](int id, std::string_view content, bool special) {
-    return json::value{{"id", id}, {"content", json::string(content)}, {"single_word", false}, {"lstrip", false},
-                       {"rstrip", false}, {"normalized", false}, {"special", special}};
+    return json::value{{"id", id},
+                       {"content", json::string(content)},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", special}};
   };
   EXPECT_EQ(value.at("added_tokens"), (json::array{added(3, "<s>", true), added(4, "<think>", false),
                                                    added(5, "</s>", true), added(6, "\"\\\n", false)}));
@@ -82,9 +87,8 @@ TEST(GgufTokenizerTest, BosIsAddedOnceIfTheFileAsksForIt) {
       "pair":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},
               {"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"B","type_id":0}}],
       "special_tokens":{"<s>":{"id":"<s>","ids":[3],"tokens":["<s>"]}}})"));
-  const json::value both = read_json(byte_level()
-                                         .boolean("tokenizer.ggml.add_bos_token", true)
-                                         .boolean("tokenizer.ggml.add_eos_token", true));
+  const json::value both = read_json(
+      byte_level().boolean("tokenizer.ggml.add_bos_token", true).boolean("tokenizer.ggml.add_eos_token", true));
   EXPECT_EQ(both.at("post_processor").at("single"),
             *parse_json(R"([{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},
                             {"SpecialToken":{"id":"</s>","type_id":0}}])"));
@@ -151,10 +155,12 @@ TEST(GgufTokenizerTest, BrokenVocabulariesNameTheKey) {
             "m.gguf: metadata 'tokenizer.ggml.merges' is missing");  // 2^32 - 1 is "none"
   for (const char* merge : {"a c", "a", "", "a b c", "b a"}) {
     EXPECT_EQ(message(with_tokens({"a", "b", "ab"}).strings("tokenizer.ggml.merges", {"a b", merge})),
-              "m.gguf: metadata 'tokenizer.ggml.merges' at 1 joins texts that are not tokens") << merge;
+              "m.gguf: metadata 'tokenizer.ggml.merges' at 1 joins texts that are not tokens")
+        << merge;
   }
-  EXPECT_EQ(message(with_tokens({"a"}).strings("tokenizer.ggml.merges", {}).boolean("tokenizer.ggml.add_bos_token", true)),
-            "m.gguf: metadata 'tokenizer.ggml.add_bos_token' is set, but there is no 'tokenizer.ggml.bos_token_id'");
+  EXPECT_EQ(
+      message(with_tokens({"a"}).strings("tokenizer.ggml.merges", {}).boolean("tokenizer.ggml.add_bos_token", true)),
+      "m.gguf: metadata 'tokenizer.ggml.add_bos_token' is set, but there is no 'tokenizer.ggml.bos_token_id'");
 }
 
 TEST(SentencePieceTest, MergesEqualTheConvertersOfTheTransformersLibrary) {

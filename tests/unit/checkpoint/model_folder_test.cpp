@@ -21,8 +21,7 @@ constexpr std::string_view kTokenizer = R"({"added_tokens":[
 
 void write_model(const TemporaryFolder& folder, std::string_view config = kConfig) {
   folder.write("config.json", config);
-  folder.write("model.safetensors",
-               safetensors(R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "xy"));
+  folder.write("model.safetensors", safetensors(R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "xy"));
 }
 
 std::string message(const std::filesystem::path& path) {
@@ -53,9 +52,9 @@ TEST(OpenCheckpointTest, AFolderWithoutConfigSaysSo) {
 
 TEST(OpenCheckpointTest, OtherFilesAreNotModels) {
   const TemporaryFolder folder;
-  EXPECT_EQ(message(folder.write("w.safetensors", "")),
-            (folder.path() / "w.safetensors").string() +
-                " holds weights only; give the path of the folder that it is in");
+  EXPECT_EQ(
+      message(folder.write("w.safetensors", "")),
+      (folder.path() / "w.safetensors").string() + " holds weights only; give the path of the folder that it is in");
   EXPECT_EQ(message(folder.write("notes.txt", "hello")),
             (folder.path() / "notes.txt").string() + ": not a GGUF file: it does not begin with 'GGUF'");
 }
@@ -146,7 +145,8 @@ TEST(OpenCheckpointTest, NamedTemplatesNeedADefault) {
   folder.write("tokenizer_config.json", R"({"chat_template":[{"name":"rag","template":"r"}]})");
   EXPECT_EQ(open_checkpoint(folder.path())->chat_template, "r");
   const std::string prefix = (folder.path() / "tokenizer_config.json").string() + ": 'chat_template' ";
-  folder.write("tokenizer_config.json", R"({"chat_template":[{"name":"a","template":"x"},{"name":"b","template":"y"}]})");
+  folder.write("tokenizer_config.json",
+               R"({"chat_template":[{"name":"a","template":"x"},{"name":"b","template":"y"}]})");
   EXPECT_EQ(message(folder.path()), prefix + "has several templates but none is named 'default'");
   folder.write("tokenizer_config.json", R"({"chat_template":[{"name":"a"}]})");
   EXPECT_EQ(message(folder.path()), prefix + "has an entry without 'name' and 'template'");

@@ -4,21 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
+#include <memory>
 
 #include "unit/checkpoint/builders.h"
 
 namespace redpoll::checkpoint {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::as_bytes;
+using ::testing::HasSubstr;
 using testing::safetensors;
 using testing::TemporaryFolder;
 
-Result<ParameterMap> read(const std::string& bytes) {
+Result<ParameterMap> read(std::string bytes) {
+  const auto storage = std::make_shared<const std::string>(std::move(bytes));
   ParameterMap parameters;
-  RETURN_IF_ERROR(read_safetensors(as_bytes(bytes), nullptr, "f", parameters));
+  RETURN_IF_ERROR(read_safetensors(as_bytes(*storage), storage, "f", parameters));
   return parameters;
 }
 
@@ -33,15 +34,14 @@ std::string one_tensor(std::string_view dtype, std::string_view shape, std::stri
 }
 
 TEST(SafetensorsTest, ReadsTensorsOfEveryType) {
-  for (const char* name : {"BOOL", "F4", "F6_E2M3", "F6_E3M2", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0",
-                           "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "C64",
-                           "F64", "I64", "U64"}) {
+  for (const char* name : {"BOOL",    "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E4M3", "F8_E5M2",
+                           "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16", "F16", "BF16",    "I32",
+                           "U32",     "F32",         "C64",         "F64",     "I64", "U64"}) {
     const auto dtype = *dtype_from_name(name);
     const auto size = static_cast<std::size_t>(dtype_bits(dtype));  // 2 x 4 elements are as many bytes as one has bits
     std::string data(size, '\0');
     for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i + 1);
-    const auto parameters =
-        read(safetensors(one_tensor(name, "[2,4]", "[0," + std::to_string(size) + "]"), data));
+    const auto parameters = read(safetensors(one_tensor(name, "[2,4]", "[0," + std::to_string(size) + "]"), data));
     ASSERT_TRUE(parameters) << parameters.error().message;
     const Tensor* tensor = parameters->find("a");
     ASSERT_NE(tensor, nullptr);
@@ -65,8 +65,7 @@ TEST(SafetensorsTest, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(message("abc"), "f: too short for a safetensors file: 3 bytes");
   EXPECT_EQ(message(testing::raw(std::uint64_t{100'000'001})),
             "f: its header claims 100000001 bytes, more than the limit of 100000000");
-  EXPECT_EQ(message(testing::raw(std::uint64_t{3}) + "{}"),
-            "f: truncated: its header claims 3 bytes, the file has 10");
+  EXPECT_EQ(message(testing::raw(std::uint64_t{3}) + "{}"), "f: truncated: its header claims 3 bytes, the file has 10");
   EXPECT_THAT(message(safetensors("{", "")), HasSubstr("f: header: malformed JSON at byte 1"));
   EXPECT_EQ(message(safetensors("[]", "")), "f: header: expected an object");
   EXPECT_EQ(message(safetensors(R"({"a":1})", "")), "f: the header's entry 'a' is not an object");
@@ -101,8 +100,7 @@ TEST(SafetensorsTest, RefusesOverlapsGapsRestsAndDoubleNames) {
             "f: tensor 'b' begins at byte 2, which overlaps the one before it, ending at 4");
   EXPECT_EQ(message(safetensors(two("[0,4]", "[5,9]"), "123456789")),
             "f: tensor 'b' begins at byte 5, which leaves a gap after 4");
-  EXPECT_EQ(message(safetensors(two("[0,4]", "[4,8]"), "123456789")),
-            "f: tensors fill 8 bytes of a data section of 9");
+  EXPECT_EQ(message(safetensors(two("[0,4]", "[4,8]"), "123456789")), "f: tensors fill 8 bytes of a data section of 9");
   EXPECT_EQ(message(safetensors(two("[0,4]", "[4,8]"), "12345678")), "");
   std::string same = two("[0,4]", "[4,8]");
   same.replace(same.find("\"b\""), 3, "\"a\"");
@@ -182,8 +180,8 @@ TEST(SafetensorsFolderTest, ATensorInTwoShardsIsRefused) {
   folder.write("model.safetensors.index.json", R"({"weight_map":{"a":"m1.safetensors","b":"m2.safetensors"}})");
   const auto result = open_safetensors_folder(folder.path());
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().message, (folder.path() / "m2.safetensors").string() +
-                                        ": tensor 'a' is in another file of the model too");
+  EXPECT_EQ(result.error().message,
+            (folder.path() / "m2.safetensors").string() + ": tensor 'a' is in another file of the model too");
 }
 
 TEST(SafetensorsFolderTest, AnIndexMayNotLie) {
@@ -211,16 +209,17 @@ TEST(SafetensorsFolderTest, WithoutAnIndexOneFileIsEnoughAndTwoAreTooMany) {
   TemporaryFolder folder;
   const auto none = open_safetensors_folder(folder.path());
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().message, folder.path().string() +
-                                      " holds no weights: expected model.safetensors or model.safetensors.index.json");
+  EXPECT_EQ(none.error().message,
+            folder.path().string() + " holds no weights: expected model.safetensors or model.safetensors.index.json");
   folder.write("weights.safetensors", safetensors(one_tensor("U8", "[1]", "[0,1]"), "1"));
   EXPECT_TRUE(open_safetensors_folder(folder.path()));
   folder.write("more.safetensors", "");
   const auto two = open_safetensors_folder(folder.path());
   ASSERT_FALSE(two);
-  EXPECT_EQ(two.error().message, folder.path().string() + " holds 2 .safetensors files but no "
-                                                          "model.safetensors.index.json that says which belong to the "
-                                                          "model");
+  EXPECT_EQ(two.error().message, folder.path().string() +
+                                     " holds 2 .safetensors files but no "
+                                     "model.safetensors.index.json that says which belong to the "
+                                     "model");
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace {
 
 TEST(DTypeTest, NamesAndWidthsMatchTheFormat) {
   const std::pair<const char*, int> expected[] = {
-      {"BOOL", 8},   {"F4", 4},       {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8},
+      {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E4M3", 8},
       {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
-      {"U32", 32},   {"F32", 32},     {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}};
+      {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}};
   for (const auto& [name, bits] : expected) {
     const auto dtype = dtype_from_name(name);
     ASSERT_TRUE(dtype) << name;
@@ -31,7 +31,7 @@ TEST(ArrayBytesTest, CountsBytesAndRefusesWhatHasNone) {
   EXPECT_EQ(array_bytes(DType::kF32, Shape{}), 4U);
   EXPECT_EQ(array_bytes(DType::kF4, Shape{3, 2}), 3U);
   EXPECT_EQ(array_bytes(DType::kF6E2M3, Shape{4}), 3U);
-  EXPECT_EQ(array_bytes(DType::kF4, Shape{3}), std::nullopt);       // ends within a byte
+  EXPECT_EQ(array_bytes(DType::kF4, Shape{3}), std::nullopt);  // ends within a byte
   EXPECT_EQ(array_bytes(DType::kF32, Shape{-1, 4}), std::nullopt);
   EXPECT_EQ(array_bytes(DType::kF32, Shape{0, -4}), std::nullopt);
   EXPECT_EQ(array_bytes(DType::kF32, Shape{0, 1LL << 62}), 0U);
