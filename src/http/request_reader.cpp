@@ -156,6 +156,9 @@ Task<std::expected<RequestHead, ReadFailure>> RequestReader::read_head() {
 Task<std::expected<std::string, ReadFailure>> RequestReader::read_body() {
   auto& parser = *parser_->current;
   if (parser.is_done()) co_return std::string();
+  // Beast compares a declared length with the limit at the head only, and reserves as much here.
+  if (parser.content_length().value_or(0) > options_.max_body_bytes)
+    co_return body_failure(error::body_limit, options_);
   parser.body_limit(options_.max_body_bytes);
   link_.start_deadline(options_.body_timeout);
   error_code cause;

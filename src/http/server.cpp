@@ -133,8 +133,8 @@ Status Server::Impl::stop(std::chrono::milliseconds grace) {
     const int num_cut_off = num_connections();
     tell_all(&Connection::abort);
     wait_for_connections(kAbortLimit);
-    status = fail(ErrorCode::kTimeout, std::to_string(num_cut_off) + " connections were cut off after " +
-                                           std::to_string(grace.count()) + " ms");
+    status = fail(ErrorCode::kTimeout, "connections cut off after a grace of " + std::to_string(grace.count()) +
+                                           " ms: " + std::to_string(num_cut_off));
   }
   work_.reset();
   io_.stop();

@@ -72,6 +72,9 @@ class ServerTest : public testing::Test {
     });
   }
 
+  // Handlers use what derived fixtures hold, so they must have ended before those are destroyed.
+  void TearDown() override { server_.reset(); }
+
   void start() {
     auto server = Server::start(options_, std::move(router_));
     ASSERT_TRUE(server) << server.error().message;
