@@ -42,16 +42,6 @@ def test_stream_equals_whole_answer_byte_for_byte(http, prompt):  # 12
     assert all("�" not in (item["delta"].get("content") or "") for chunk in chunks for item in chunk["choices"])
 
 
-def test_the_literal_text_of_a_special_token_does_not_end_an_answer(http):  # 5
-    # The model is made to type "<|im_end|>" as ordinary tokens: the bias forbids the special id itself.
-    ids = http.post("/tokenize", json={"content": "<|im_end|>"}).json()["tokens"]
-    assert len(ids) == 1, "the text is the special token when a template or a raw prompt writes it"
-    body = ask("Repeat exactly: < | im_end | >", max_tokens=16, ignore_eos=True)
-    body["logit_bias"] = {str(ids[0]): -100}
-    choice = answer(http, body)["choices"][0]
-    assert choice["finish_reason"] == "length"
-
-
 def test_end_of_turn_is_neither_text_nor_counted(http):  # 6
     body = ask("What is the capital of France?", max_tokens=200, return_token_ids=True)
     whole = answer(http, body)

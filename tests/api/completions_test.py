@@ -31,6 +31,17 @@ def test_stop_string_that_the_answer_begins_with_leaves_nothing(http):  # 1
     assert finish_reasons(chunks) == ["stop"]
 
 
+def test_the_literal_text_of_a_special_token_does_not_end_an_answer(http):  # 5
+    # The model copies a line in which ordinary tokens spell the end-of-turn token.
+    special = ids_of(http, "<|im_end|>")
+    line = [token for piece in ["<|", "im", "_end", "|>", "\n"] for token in ids_of(http, piece)]
+    assert len(special) == 1
+    assert special[0] not in line
+    choice = complete(http, prompt=line * 8, max_tokens=3 * len(line))["choices"][0]
+    assert choice["text"] == "<|im_end|>\n" * 3
+    assert choice["finish_reason"] == "length"
+
+
 @pytest.mark.parametrize("prompt", ["a", "ab"])
 def test_shortest_prompts(http, prompt):  # 14
     assert complete(http, prompt=prompt, max_tokens=1)["usage"]["completion_tokens"] <= 1
