@@ -45,9 +45,8 @@ Status BlockPool::check_integrity() const {
   }
   for (std::size_t block = 0; block < num_users_.size(); ++block) {
     if (is_free[block] != (num_users_[block] == 0)) {
-      return fail(ErrorCode::kInternal, "block " + std::to_string(block) + " has " +
-                                            std::to_string(num_users_[block]) + " users and is " +
-                                            (is_free[block] ? "free" : "not free"));
+      return fail(ErrorCode::kInternal, "block " + std::to_string(block) + " has " + std::to_string(num_users_[block]) +
+                                            " users and is " + (is_free[block] ? "free" : "not free"));
     }
   }
   return {};

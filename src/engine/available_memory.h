@@ -10,8 +10,8 @@ namespace redpoll::engine {
 
 [[nodiscard]] std::size_t available_memory_bytes();
 
-/// The lowest memory.max of a control group (version 2) and its parents, if any is set. `root` is where the hierarchy is
-/// mounted, `membership` the content of /proc/self/cgroup.
+/// The lowest memory.max of a control group (version 2) and its parents, if any is set. `root` is where the hierarchy
+/// is mounted, `membership` the content of /proc/self/cgroup.
 [[nodiscard]] std::optional<std::size_t> cgroup_memory_limit(const std::filesystem::path& root,
                                                              std::string_view membership);
 

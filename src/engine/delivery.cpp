@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/event_queue.h"
-#include "engine/logprobs.h"
+#include "engine/sampling/logprobs.h"
 
 namespace redpoll::engine {
 
@@ -63,9 +63,9 @@ Status Delivery::score_prompt(Sequence& sequence, const LogitRows& own, const Ro
   const Request& request = sequence.request();
   for (int i = 0; i < own.num_scores; ++i) {
     const std::span<const float> row = logits[own.first + i];
-    if (!all_finite(row)) return std::unexpected(not_finite_error());
+    if (!sampling::all_finite(row)) return std::unexpected(sampling::not_finite_error());
     const TokenId id = request.prompt[sequence.prompt_scores.size()];
-    RowLogprobs scored = compute_logprobs(row, id, request.num_top_logprobs);
+    sampling::RowLogprobs scored = sampling::compute_logprobs(row, id, request.num_top_logprobs);
     sequence.prompt_scores.push_back({.id = id, .logprob = scored.logprob, .top = std::move(scored.top)});
   }
   return {};
@@ -73,7 +73,7 @@ Status Delivery::score_prompt(Sequence& sequence, const LogitRows& own, const Ro
 
 Status Delivery::choose_next_token(Sequence& sequence, std::span<const float> row) {
   const Request& request = sequence.request();
-  const SamplingContext context{
+  const sampling::SamplingContext context{
       .params = request.sampling,
       .history = {.tokens = sequence.tokens, .generated_counts = &sequence.generated_counts},
       .key = {.seed = sequence.active->seed, .choice = sequence.choice, .position = sequence.num_tokens()},
@@ -90,7 +90,7 @@ Status Delivery::choose_next_token(Sequence& sequence, std::span<const float> ro
   if (!sequence.first_token_at) sequence.first_token_at = sequence.last_token_at;
   TokenEvent event{.choice = sequence.choice, .id = id, .logprob = 0, .top = {}};
   if (request.num_top_logprobs >= 0) {
-    RowLogprobs logprobs = compute_logprobs(row, id, request.num_top_logprobs);
+    sampling::RowLogprobs logprobs = sampling::compute_logprobs(row, id, request.num_top_logprobs);
     event.logprob = logprobs.logprob;
     event.top = std::move(logprobs.top);
   }

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/batch.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "engine/sequence.h"
 
 namespace redpoll::engine {
@@ -49,7 +49,7 @@ class Delivery {
   void send(const Sequence& sequence, GenerationEvent event);
 
   const Clock& clock_;
-  Sampler sampler_;
+  sampling::Sampler sampler_;
   std::vector<std::pair<std::shared_ptr<EventQueue>, GenerationEvent>> outbox_;
 };
 

@@ -154,8 +154,8 @@ void EngineLoop::finish_round() {
   }
   scheduler_.remove_ended();
   for (const RequestId id : ended) {
-    const bool has_siblings = std::ranges::any_of(scheduler_.sequences(),
-                                                  [&](const auto& sequence) { return sequence->request().id == id; });
+    const bool has_siblings =
+        std::ranges::any_of(scheduler_.sequences(), [&](const auto& sequence) { return sequence->request().id == id; });
     if (!has_siblings) mailbox_->forget(id);
   }
   publish();

@@ -31,8 +31,8 @@ class EngineLoop {
   void run();
 
  private:
-  EngineLoop(const EngineOptions& options, const MemoryPlan& plan, LoadedModel loaded,
-             std::shared_ptr<Mailbox> mailbox, const Clock& clock);
+  EngineLoop(const EngineOptions& options, const MemoryPlan& plan, LoadedModel loaded, std::shared_ptr<Mailbox> mailbox,
+             const Clock& clock);
 
   void step();
   void take_commands();

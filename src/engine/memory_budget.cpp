@@ -52,10 +52,11 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& given) {
 
   const auto context = std::min(static_cast<std::size_t>(wanted), affordable * block_tokens);
   const std::size_t useful = (context + block_tokens - 1) / block_tokens * static_cast<std::size_t>(request.max_batch);
-  return MemoryPlan{.budget_bytes = request.budget_bytes,
-                    .bytes_per_block = request.bytes_per_block,
-                    .num_blocks = static_cast<int>(std::min({useful, affordable, std::size_t{INT32_MAX} / block_tokens})),
-                    .max_context = static_cast<int>(context)};
+  return MemoryPlan{
+      .budget_bytes = request.budget_bytes,
+      .bytes_per_block = request.bytes_per_block,
+      .num_blocks = static_cast<int>(std::min({useful, affordable, std::size_t{INT32_MAX} / block_tokens})),
+      .max_context = static_cast<int>(context)};
 }
 
 }  // namespace redpoll::engine

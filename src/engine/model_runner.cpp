@@ -11,9 +11,8 @@ namespace redpoll::engine {
 namespace mx = mlx::core;
 
 std::vector<cache::CacheGroup> cache_groups_of(const models::ModelInfo& info) {
-  const cache::LayerCache layer{.kind = cache::CacheKind::kFullAttention,
-                                .num_kv_heads = info.num_kv_heads,
-                                .head_dim = info.head_dim};
+  const cache::LayerCache layer{
+      .kind = cache::CacheKind::kFullAttention, .num_kv_heads = info.num_kv_heads, .head_dim = info.head_dim};
   return cache::make_cache_groups(std::vector(static_cast<std::size_t>(info.num_layers), layer));
 }
 

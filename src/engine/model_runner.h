@@ -20,8 +20,8 @@ class ModelRunner {
  public:
   ModelRunner(LoadedModel loaded, int num_blocks, int block_tokens);
 
-  /// One forward pass, waited for. Returns the logits of batch.logit_rows, (num_logit_rows, vocab_size) row-major, valid
-  /// until the next call. Throws what MLX throws; the cache is then undefined until reset_cache.
+  /// One forward pass, waited for. Returns the logits of batch.logit_rows, (num_logit_rows, vocab_size) row-major,
+  /// valid until the next call. Throws what MLX throws; the cache is then undefined until reset_cache.
   [[nodiscard]] std::span<const float> run(const kernels::RaggedBatch& batch);
   void reset_cache() { kv_.reset(); }
 

@@ -30,7 +30,7 @@ struct Request {
   std::vector<TokenId> stop_ids;  // any of them ends a choice; it is neither delivered nor counted
   int num_choices = 1;
 
-  int num_top_logprobs = -1;  // -1: no logprobs; 0: the chosen token's; up to 20: and the best others
+  int num_top_logprobs = -1;     // -1: no logprobs; 0: the chosen token's; up to 20: and the best others
   bool prompt_logprobs = false;  // one PromptEvent before the first token
 
   int priority = 0;  // higher first among waiting requests, then first come first served

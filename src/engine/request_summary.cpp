@@ -16,9 +16,8 @@ std::vector<RequestStats> summarize_requests(const std::vector<std::unique_ptr<S
   for (const auto& sequence : sequences) {
     if (sequence->active.get() != previous) {
       previous = sequence->active.get();
-      requests.push_back({.name = sequence->request().name,
-                          .state = "waiting",
-                          .prompt_tokens = sequence->num_prompt_tokens()});
+      requests.push_back(
+          {.name = sequence->request().name, .state = "waiting", .prompt_tokens = sequence->num_prompt_tokens()});
     }
     RequestStats& stats = requests.back();
     if (sequence->num_computed > stats.computed_tokens || stats.state == "waiting") {

@@ -9,8 +9,8 @@
 
 namespace redpoll::engine {
 
-/// One entry per request, oldest first. The state is that of its most advanced choice, computed_tokens are that choice's,
-/// generated_tokens are all that its unfinished choices have.
+/// One entry per request, oldest first. The state is that of its most advanced choice, computed_tokens are that
+/// choice's, generated_tokens are all that its unfinished choices have.
 [[nodiscard]] std::vector<RequestStats> summarize_requests(const std::vector<std::unique_ptr<Sequence>>& sequences);
 
 }  // namespace redpoll::engine

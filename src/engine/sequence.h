@@ -46,11 +46,12 @@ struct Sequence {
 
   /// Its consumer has fallen behind, so it may not run.
   bool stalled = false;
-  /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit fails.
+  /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit
+  /// fails.
   int alone_until = 0;
 
-  std::vector<PromptToken> prompt_scores;                // with prompt_logprobs, as far as computed
-  std::unordered_map<TokenId, int> generated_counts;     // only if presence or frequency is penalized
+  std::vector<PromptToken> prompt_scores;             // with prompt_logprobs, as far as computed
+  std::unordered_map<TokenId, int> generated_counts;  // only if presence or frequency is penalized
   std::optional<Clock::TimePoint> first_token_at;
   std::optional<Clock::TimePoint> last_token_at;
 

@@ -19,7 +19,8 @@ void StepStatistics::add(const StepRecord& record) {
 }
 
 StepRates StepStatistics::rates(Clock::TimePoint now) const {
-  const auto recent = std::ranges::find_if(records_, [&](const auto& record) { return record.ended_at >= now - kWindow; });
+  const auto recent =
+      std::ranges::find_if(records_, [&](const auto& record) { return record.ended_at >= now - kWindow; });
   if (recent == records_.end()) return {};
 
   std::vector<double> durations;

@@ -32,7 +32,8 @@ bool EventCollector::wait_for_tokens(std::size_t num_tokens, std::chrono::millis
 }
 
 bool EventCollector::is_done() const {
-  return collected_.error || std::ranges::all_of(collected_.finishes, [](const auto& finish) { return finish.has_value(); });
+  return collected_.error ||
+         std::ranges::all_of(collected_.finishes, [](const auto& finish) { return finish.has_value(); });
 }
 
 bool EventCollector::wait(const std::function<bool()>& condition, std::chrono::milliseconds limit) {

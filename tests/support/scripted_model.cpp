@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/random.h"
+#include "engine/sampling/random.h"
 
 namespace redpoll::test {
 namespace {
@@ -31,7 +31,7 @@ models::ModelInfo scripted_info(int vocab_size, int context_length) {
 
 std::uint64_t hash_of(std::span<const TokenId> prefix) {
   std::uint64_t hash = prefix.size();
-  for (const TokenId token : prefix) hash = engine::mix_bits(hash ^ static_cast<std::uint64_t>(token));
+  for (const TokenId token : prefix) hash = engine::sampling::mix_bits(hash ^ static_cast<std::uint64_t>(token));
   return hash;
 }
 
@@ -77,7 +77,8 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
       const auto index = static_cast<std::size_t>(wanted - batch.logit_rows.begin());
       const std::span<float> out = std::span(logits).subspan(index * vocab_size, vocab_size);
       const std::uint64_t hash = hash_of(prefix);
-      for (std::size_t i = 0; i < vocab_size; ++i) out[i] = static_cast<float>(engine::mix_bits(hash + i) % 997U) / 500;
+      for (std::size_t i = 0; i < vocab_size; ++i)
+        out[i] = static_cast<float>(engine::sampling::mix_bits(hash + i) % 997U) / 500;
       out[static_cast<std::size_t>(options_.next_token(prefix))] = kNextLogit;
       if (options_.edit_logits) options_.edit_logits(prefix, out);
     }

@@ -60,7 +60,10 @@ TEST(BlockPoolTest, KeepsItsBooksThroughRandomUse) {
           held.push_back(*block);
         }
         break;
-      case 2: held.push_back(held[pick()]); pool.share(held.back()); break;
+      case 2:
+        held.push_back(held[pick()]);
+        pool.share(held.back());
+        break;
       default: {
         const std::size_t index = pick();
         pool.release(held[index]);

@@ -27,12 +27,12 @@ TEST(CacheGroupsTest, PutsLayersOfOneShapeTogether) {
 
 class KvCacheTest : public testing::TestWithParam<bool> {
  protected:
-  std::unique_ptr<kernels::Kernels> kernels_ =
-      kernels::make_kernels({.num_threads = 1, .reference = GetParam()});
+  std::unique_ptr<kernels::Kernels> kernels_ = kernels::make_kernels({.num_threads = 1, .reference = GetParam()});
 };
 
 TEST_P(KvCacheTest, HasStorageForEveryLayerInOrder) {
-  KvCache cache(*kernels_, {.groups = make_cache_groups({kNarrow, kWide, kNarrow}), .num_blocks = 5, .block_tokens = 8});
+  KvCache cache(*kernels_,
+                {.groups = make_cache_groups({kNarrow, kWide, kNarrow}), .num_blocks = 5, .block_tokens = 8});
   ASSERT_EQ(cache.layers().size(), 3U);
   EXPECT_EQ(cache.layers()[0].keys.size(), 5U * 8 * 16);
   EXPECT_EQ(cache.layers()[1].keys.size(), 5U * 8 * 2 * 16);

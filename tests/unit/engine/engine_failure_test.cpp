@@ -31,7 +31,8 @@ void expect_cancelled(const Running& running) {
 
 TEST(EngineCancelTest, EndsARequestThatWaits) {
   Gate gate;
-  const auto engine = start_engine({.max_batch = 1}, scripted_loader({.before_step = [&](const auto&) { gate.wait(); }}));
+  const auto engine =
+      start_engine({.max_batch = 1}, scripted_loader({.before_step = [&](const auto&) { gate.wait(); }}));
   const Running first = submit(*engine, make_request({1}, 3));
   ASSERT_TRUE(gate.wait_for_arrival());
   const Running second = submit(*engine, make_request({2}, 3));
@@ -265,9 +266,26 @@ TEST(EngineShutdownTest, EndsWhatRunsAndWhatWaits) {
   (void)running[0].events->queue()->take();  // a queue may outlive its engine
 }
 
+/// Fifteen requests one after the other, every third cancelled on the way.
+void be_a_client(Engine& engine, int client) {
+  for (int i = 0; i < 15; ++i) {
+    const auto prompt = make_prompt(1 + (client * 15 + i) % 40, client);
+    const Running running = submit(engine, make_request(prompt, 25), 4);
+    const bool is_cancelled = i % 3 == 0;
+    if (is_cancelled) {
+      EXPECT_TRUE(running.events->wait_for_tokens(3));
+      engine.cancel(running.id);
+    }
+    EXPECT_TRUE(running.events->wait_until_done());
+    if (!is_cancelled) {
+      EXPECT_EQ(running.events->collected().ids(), predict(prompt, 25, hashed_next_token(64)));
+    }
+  }
+}
+
 TEST(EngineThreadTest, ManyClientsComeAndGoAtOnce) {
-  const auto engine = start_engine({.max_batch = 4, .max_queue = 100, .step_tokens = 16, .block_tokens = 4},
-                                   scripted_loader());
+  const auto engine =
+      start_engine({.max_batch = 4, .max_queue = 100, .step_tokens = 16, .block_tokens = 4}, scripted_loader());
   std::atomic<bool> is_over = false;
   std::thread watcher([&] {
     while (!is_over) {
@@ -276,21 +294,7 @@ TEST(EngineThreadTest, ManyClientsComeAndGoAtOnce) {
     }
   });
   std::vector<std::thread> clients;
-  for (int c = 0; c < 4; ++c) {
-    clients.emplace_back([&, c] {
-      for (int i = 0; i < 15; ++i) {
-        const auto prompt = make_prompt(1 + (c * 15 + i) % 40, c);
-        const Running running = submit(*engine, make_request(prompt, 25), 4);
-        if (i % 3 == 0) {
-          EXPECT_TRUE(running.events->wait_for_tokens(3));
-          engine->cancel(running.id);
-        }
-        EXPECT_TRUE(running.events->wait_until_done());
-        if (i % 3 == 0) continue;
-        EXPECT_EQ(running.events->collected().ids(), predict(prompt, 25, hashed_next_token(64)));
-      }
-    });
-  }
+  for (int c = 0; c < 4; ++c) clients.emplace_back([&, c] { be_a_client(*engine, c); });
   for (std::thread& client : clients) client.join();
   is_over = true;
   watcher.join();

@@ -1,4 +1,4 @@
-#include "engine/logits_processors.h"
+#include "engine/sampling/logits_processors.h"
 
 #include <gmock/gmock.h>
 
@@ -7,10 +7,10 @@
 #include <map>
 #include <random>
 
-#include "engine/dry_penalty.h"
-#include "engine/logprobs.h"
+#include "engine/sampling/dry_penalty.h"
+#include "engine/sampling/logprobs.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 using testing::ElementsAre;
@@ -130,7 +130,9 @@ std::map<TokenId, int> longest_matches(const std::vector<TokenId>& tokens) {
   const int n = static_cast<int>(tokens.size());
   for (int i = 1; i < n; ++i) {  // token i follows a match that ends before it
     int length = 0;
-    while (length < i && tokens[static_cast<std::size_t>(i - 1 - length)] == tokens[static_cast<std::size_t>(n - 1 - length)]) ++length;
+    while (length < i &&
+           tokens[static_cast<std::size_t>(i - 1 - length)] == tokens[static_cast<std::size_t>(n - 1 - length)])
+      ++length;
     int& longest = best[tokens[static_cast<std::size_t>(i)]];
     longest = std::max(longest, length);
   }
@@ -176,4 +178,4 @@ TEST(LogprobsTest, AreNeverPositiveAndStandLargeLogits) {
 }
 
 }  // namespace
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

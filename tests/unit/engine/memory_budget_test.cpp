@@ -56,9 +56,10 @@ TEST(MemoryBudgetTest, SaysWhatDoesNotFitWithTheNumbers) {
   const auto plan = plan_memory(request);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(plan.error().message,
-            "the model does not fit: weights take 60.0 MiB and a cache of 32 tokens 1.0 MiB, together 61.0 MiB, but the "
-            "memory budget is 60.0 MiB; raise --memory-budget or serve a smaller model");
+  EXPECT_EQ(
+      plan.error().message,
+      "the model does not fit: weights take 60.0 MiB and a cache of 32 tokens 1.0 MiB, together 61.0 MiB, but the "
+      "memory budget is 60.0 MiB; raise --memory-budget or serve a smaller model");
   EXPECT_EQ(plan.error().param, "memory-budget");
   request.budget_bytes = 10 * kMiB;
   EXPECT_FALSE(plan_memory(request));

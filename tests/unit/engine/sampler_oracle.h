@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 namespace redpoll::test {
 
@@ -25,7 +25,8 @@ inline std::vector<OracleToken> sorted_softmax(const std::vector<float>& logits)
     if (std::isinf(logits[i])) continue;
     tokens.push_back({static_cast<TokenId>(i), std::exp(static_cast<double>(logits[i]) - max) / total, logits[i]});
   }
-  std::ranges::sort(tokens, [](const auto& a, const auto& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); });
+  std::ranges::sort(
+      tokens, [](const auto& a, const auto& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); });
   return tokens;
 }
 
@@ -47,12 +48,14 @@ inline void oracle_typical_p(std::vector<OracleToken>& tokens, double typical_p)
   const double mass = mass_of(tokens);
   double entropy = 0;
   for (const auto& token : tokens) entropy -= token.probability / mass * std::log(token.probability / mass);
-  std::ranges::stable_sort(tokens, {}, [&](const auto& t) { return std::abs(-std::log(t.probability / mass) - entropy); });
+  std::ranges::stable_sort(tokens, {},
+                           [&](const auto& t) { return std::abs(-std::log(t.probability / mass) - entropy); });
   double sum = 0;
   std::size_t kept = 0;
   for (; kept < tokens.size() && (kept == 0 || sum < typical_p); ++kept) sum += tokens[kept].probability / mass;
   tokens.resize(kept);
-  std::ranges::sort(tokens, [](const auto& a, const auto& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); });
+  std::ranges::sort(
+      tokens, [](const auto& a, const auto& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); });
 }
 
 inline void oracle_xtc(std::vector<OracleToken>& tokens, double threshold, const std::vector<TokenId>& immune) {
@@ -71,7 +74,8 @@ inline std::vector<OracleToken> oracle_filter(const std::vector<float>& logits, 
   auto tokens = sorted_softmax(logits);
   if (params.top_p < 1) oracle_top_p(tokens, params.top_p);
   if (params.min_p > 0) {
-    const auto least = static_cast<float>(static_cast<double>(tokens.front().logit) + std::log(static_cast<double>(params.min_p)));
+    const auto least =
+        static_cast<float>(static_cast<double>(tokens.front().logit) + std::log(static_cast<double>(params.min_p)));
     std::erase_if(tokens, [&](const auto& t) { return t.logit < least; });
   }
   if (params.typical_p < 1) oracle_typical_p(tokens, params.typical_p);

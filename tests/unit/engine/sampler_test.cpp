@@ -1,5 +1,5 @@
 // The sampler against a plain one that sorts everything, its distribution, and its promises about seeds and bad logits.
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 
 #include "unit/engine/sampler_oracle.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -19,7 +19,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 Result<TokenId> sample(const std::vector<float>& logits, const SamplingParams& params, const DrawKey& key = {},
                        std::span<const TokenId> stop_ids = {}, bool may_stop = true) {
   Sampler sampler;
-  return sampler.sample(logits, {.params = params, .history = {}, .key = key, .stop_ids = stop_ids, .may_stop = may_stop});
+  return sampler.sample(logits,
+                        {.params = params, .history = {}, .key = key, .stop_ids = stop_ids, .may_stop = may_stop});
 }
 
 /// Every token that `draws` positions give.
@@ -29,7 +30,8 @@ std::set<TokenId> reachable(const std::vector<float>& logits, const SamplingPara
   Sampler sampler;
   for (int position = 0; position < draws; ++position) {
     const auto token = sampler.sample(
-        logits, {.params = params, .history = {}, .key = {.seed = 5, .choice = 0, .position = position}, .stop_ids = stop_ids});
+        logits,
+        {.params = params, .history = {}, .key = {.seed = 5, .choice = 0, .position = position}, .stop_ids = stop_ids});
     tokens.insert(*token);
   }
   return tokens;
@@ -141,7 +143,9 @@ TEST(SamplerTest, XtcAppliesAsOftenAsItsProbabilitySays) {
   Sampler sampler;
   int num_firsts = 0;  // the first token is out whenever XTC applies, and almost certain when not
   for (int position = 0; position < 4000; ++position) {
-    const auto token = sampler.sample(logits_of({1000, 130, 1e-9}), {.params = params, .history = {}, .key = {.seed = 3, .choice = 0, .position = position}, .stop_ids = {}});
+    const auto token = sampler.sample(
+        logits_of({1000, 130, 1e-9}),
+        {.params = params, .history = {}, .key = {.seed = 3, .choice = 0, .position = position}, .stop_ids = {}});
     num_firsts += *token == 0 ? 1 : 0;
   }
   EXPECT_NEAR(num_firsts / 4000.0, 0.75 * 1000 / 1130, 0.03);
@@ -191,7 +195,8 @@ TEST(SamplerTest, AgreesWithASamplerThatSortsEverything) {
     const auto logits = random_logits(random);
     const auto params = random_params(random);
     const DrawKey key{.seed = random(), .choice = static_cast<int>(random() % 3), .position = i};
-    const bool xtc_applies = params.xtc_probability > 0 && uniform_draw(key, DrawPurpose::kXtc) < params.xtc_probability;
+    const bool xtc_applies =
+        params.xtc_probability > 0 && uniform_draw(key, DrawPurpose::kXtc) < params.xtc_probability;
     const auto left = test::oracle_filter(logits, params, xtc_applies, {0, 1});
     const TokenId want = test::oracle_draw(left, params.temperature, uniform_draw(key, DrawPurpose::kToken));
     const auto got = sampler.sample(logits, {.params = params, .history = {}, .key = key, .stop_ids = stop});
@@ -213,7 +218,9 @@ TEST(SamplerTest, DrawsEachTokenAsOftenAsItsProbabilitySays) {
     Sampler sampler;
     const SamplingParams params = at_temperature(temperature);
     for (int position = 0; position < kDraws; ++position) {
-      ++counts[static_cast<std::size_t>(*sampler.sample(logits, {.params = params, .history = {}, .key = {.seed = 42, .choice = 0, .position = position}, .stop_ids = {}}))];
+      ++counts[static_cast<std::size_t>(*sampler.sample(
+          logits,
+          {.params = params, .history = {}, .key = {.seed = 42, .choice = 0, .position = position}, .stop_ids = {}}))];
     }
     double chi_square = 0;
     for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -236,7 +243,10 @@ TEST(SamplerTest, ADrawDependsOnSeedChoiceAndPositionOnly) {
   for (int i = 0; i < 100; ++i) {
     (void)used.sample(random_logits(random), {.params = params, .history = {}, .key = {}, .stop_ids = {}});
   }
-  EXPECT_EQ(*used.sample(logits, {.params = params, .history = {}, .key = {.seed = 1, .choice = 0, .position = 7}, .stop_ids = {}}), first);
+  EXPECT_EQ(
+      *used.sample(logits,
+                   {.params = params, .history = {}, .key = {.seed = 1, .choice = 0, .position = 7}, .stop_ids = {}}),
+      first);
   int num_equal = 0;
   for (int i = 0; i < 300; ++i) {
     num_equal += draw(2, 0, i) == draw(1, 0, i) ? 1 : 0;
@@ -262,4 +272,4 @@ TEST(RandomTest, DrawsAreUniformAndTheTwoPurposesIndependent) {
 }
 
 }  // namespace
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

@@ -120,7 +120,7 @@ TEST_F(SchedulerTest, StartsByPriorityThenByAge) {
 
 TEST_F(SchedulerTest, DoesNotStartWhatWouldNotFitBesideTheOthers) {
   make({.max_batch = 4, .step_tokens = 4}, 6);
-  Sequence* a = add({.prompt_tokens = 15});  // will need four blocks, has one after the first step
+  Sequence* a = add({.prompt_tokens = 15});                  // will need four blocks, has one after the first step
   Sequence* b = add({.prompt_tokens = 8, .max_tokens = 1});  // needs three
   EXPECT_THAT(step(), ElementsAre(Pair(a, 4)));
   EXPECT_THAT(step(), ElementsAre(Pair(a, 4)));

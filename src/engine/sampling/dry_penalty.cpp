@@ -1,4 +1,4 @@
-#include "engine/dry_penalty.h"
+#include "engine/sampling/dry_penalty.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 constexpr double kMaxPenalty = 1e9;  // rules a token out, and is still a number
@@ -70,4 +70,4 @@ void apply_dry_penalty(std::span<float> logits, const SamplingParams& params, st
   }
 }
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

@@ -6,7 +6,7 @@
 
 #include "engine/request.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 
 struct RowLogprobs {
   float logprob = 0;              // of the token asked for
@@ -16,4 +16,4 @@ struct RowLogprobs {
 /// `logits` (vocab_size) finite; `id` in the vocabulary. The token's value equals its entry in `top` to the bit.
 [[nodiscard]] RowLogprobs compute_logprobs(std::span<const float> logits, TokenId id, int num_top);
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

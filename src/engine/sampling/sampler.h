@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "base/token.h"
-#include "engine/candidates.h"
-#include "engine/logits_processors.h"
-#include "engine/random.h"
+#include "engine/sampling/candidates.h"
+#include "engine/sampling/logits_processors.h"
+#include "engine/sampling/random.h"
 #include "engine/sampling_params.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 
 /// What a choice depends on besides the logits.
 struct SamplingContext {
@@ -41,4 +41,4 @@ class Sampler {
 /// For the request whose logits are not.
 [[nodiscard]] Error not_finite_error();
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

@@ -8,7 +8,7 @@
 
 #include "base/token.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 
 struct Candidate {
   TokenId id = 0;
@@ -56,4 +56,4 @@ class Candidates {
   std::size_t num_sorted_ = 0;  // items_[0, num_sorted_) are the likeliest, in order
 };
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

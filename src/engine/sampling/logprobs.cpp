@@ -1,9 +1,9 @@
-#include "engine/logprobs.h"
+#include "engine/sampling/logprobs.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 /// The largest first, ties by ascending id, in one pass that keeps only the best so far.
@@ -41,4 +41,4 @@ RowLogprobs compute_logprobs(std::span<const float> logits, TokenId id, int num_
   return row;
 }
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

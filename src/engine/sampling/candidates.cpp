@@ -1,10 +1,10 @@
-#include "engine/candidates.h"
+#include "engine/sampling/candidates.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
@@ -105,9 +105,8 @@ void Candidates::remove_top_choices(double threshold, std::span<const TokenId> i
   for (const Candidate& c : items_) {
     if (weight(c) > needed) least = std::min(least, c.logit);
   }
-  const auto removed = std::erase_if(items_, [&](const Candidate& c) {
-    return c.logit > least && std::ranges::find(immune, c.id) == immune.end();
-  });
+  const auto removed = std::erase_if(
+      items_, [&](const Candidate& c) { return c.logit > least && std::ranges::find(immune, c.id) == immune.end(); });
   if (removed == 0) return;
   num_sorted_ = 0;
   max_logit_ = std::ranges::max(items_, {}, &Candidate::logit).logit;
@@ -139,4 +138,4 @@ TokenId Candidates::draw(double temperature, double uniform) {
   return nth_likeliest(0).id;  // rounding left the sum a hair short of the total
 }
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

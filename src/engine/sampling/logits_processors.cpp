@@ -1,11 +1,11 @@
-#include "engine/logits_processors.h"
+#include "engine/sampling/logits_processors.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "engine/dry_penalty.h"
+#include "engine/sampling/dry_penalty.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 /// The logit of a token, or nullptr if the vocabulary lacks it.
@@ -13,12 +13,11 @@ float* find_logit(std::span<float> logits, TokenId id) {
   return id >= 0 && static_cast<std::size_t>(id) < logits.size() ? &logits[static_cast<std::size_t>(id)] : nullptr;
 }
 
-/// Keskar et al., 2019 (CTRL): divides positive logits of tokens in the window by the penalty, multiplies negative ones;
-/// once per token however often it occurs.
+/// Keskar et al., 2019 (CTRL): divides positive logits of tokens in the window by the penalty, multiplies negative
+/// ones; once per token however often it occurs.
 void penalize_repetition(std::span<float> logits, const SamplingParams& params, std::span<const TokenId> tokens) {
   const auto window_size = static_cast<std::size_t>(params.repetition_context_size);
-  const std::span<const TokenId> window =
-      window_size == 0 ? tokens : tokens.last(std::min(window_size, tokens.size()));
+  const std::span<const TokenId> window = window_size == 0 ? tokens : tokens.last(std::min(window_size, tokens.size()));
   std::vector<TokenId> distinct(window.begin(), window.end());
   std::ranges::sort(distinct);
   const auto repeated = std::ranges::unique(distinct);
@@ -64,4 +63,4 @@ void mask_tokens(std::span<float> logits, std::span<const TokenId> ids) {
   }
 }
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

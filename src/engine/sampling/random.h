@@ -1,10 +1,10 @@
-// Random numbers without state: a draw is a hash of what it is for. So it does not depend on what else was drawn before,
-// in which batch, or whether a sequence was computed twice.
+// Random numbers without state: a draw is a hash of what it is for. So it does not depend on what else was drawn
+// before, in which batch, or whether a sequence was computed twice.
 #pragma once
 
 #include <cstdint>
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 
 /// What a draw is for. `position` is the index, in its sequence, of the token to be chosen.
 struct DrawKey {
@@ -32,4 +32,4 @@ enum class DrawPurpose : std::uint64_t { kToken = 1, kXtc = 2 };
   return static_cast<double>(hash >> 11U) * 0x1p-53;
 }
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

@@ -9,11 +9,11 @@
 #include "base/token.h"
 #include "engine/sampling_params.h"
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 
 /// What has been written so far. `counts` may stay empty when neither presence nor frequency is penalized.
 struct TokenHistory {
-  std::span<const TokenId> tokens;                    // prompt and generated
+  std::span<const TokenId> tokens;  // prompt and generated
   const std::unordered_map<TokenId, int>* generated_counts = nullptr;
 };
 
@@ -26,4 +26,4 @@ void apply_logits_processors(std::span<float> logits, const SamplingParams& para
 /// Rules these tokens out.
 void mask_tokens(std::span<float> logits, std::span<const TokenId> ids);
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

@@ -1,11 +1,11 @@
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
 
-namespace redpoll::engine {
+namespace redpoll::engine::sampling {
 namespace {
 
 std::unexpected<Error> nothing_left() {
@@ -22,8 +22,8 @@ Result<TokenId> choose_likeliest(std::span<const float> logits) {
 
 bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t kExponent = 0x7F800000U;  // all ones only in infinities and NaNs
-  return std::ranges::none_of(values,
-                              [](float value) { return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent; });
+  return std::ranges::none_of(
+      values, [](float value) { return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent; });
 }
 
 Error not_finite_error() {
@@ -59,4 +59,4 @@ Result<TokenId> Sampler::draw(std::span<const float> logits, const SamplingConte
   return candidates_.draw(params.temperature, uniform_draw(context.key, DrawPurpose::kToken));
 }
 
-}  // namespace redpoll::engine
+}  // namespace redpoll::engine::sampling

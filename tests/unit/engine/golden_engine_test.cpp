@@ -1,0 +1,81 @@
+// The engine on real architectures with this machine's kernels: what a request gets alone, it gets, to the bit of its
+// logprobs, in a batch, with its prompt cut anywhere, and after it was preempted.
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "engine/checkpoint_loader.h"
+#include "unit/engine/engine_fixture.h"
+
+namespace redpoll::engine {
+namespace {
+
+using test::Collected;
+using test::make_prompt;
+using test::make_request;
+using test::run;
+using test::Running;
+using test::start_engine;
+using test::submit;
+
+class GoldenEngineTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Engine> start(const EngineOptions& options) {
+    const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
+    auto opened = checkpoint::open_checkpoint(folder);
+    EXPECT_TRUE(opened) << opened.error().message;
+    return start_engine(options, checkpoint_loader(std::move(*opened), 2));
+  }
+
+  static Request make(int index) {
+    Request request = make_request(make_prompt(3 + index * 9, index), 24);
+    request.num_top_logprobs = 2;
+    request.sampling.temperature = index % 2 == 0 ? 0.0F : 1.0F;
+    request.sampling.seed = 7;
+    return request;
+  }
+
+  static void expect_same(const Collected& got, const Collected& want) {
+    ASSERT_EQ(got.ids(), want.ids());
+    for (std::size_t i = 0; i < got.tokens[0].size(); ++i) {
+      EXPECT_EQ(got.tokens[0][i].logprob, want.tokens[0][i].logprob);
+      EXPECT_EQ(got.tokens[0][i].top[1].logprob, want.tokens[0][i].top[1].logprob);
+    }
+  }
+};
+
+TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
+  constexpr int kNumRequests = 6;
+  std::vector<Collected> alone;
+  std::size_t bytes_per_block = 0;
+  std::size_t weight_bytes = 0;
+  {
+    const auto engine = start({.max_batch = 1, .step_tokens = 512, .block_tokens = 8, .context_length = 96});
+    const EngineStats stats = engine->stats();
+    bytes_per_block = stats.kv_bytes_total / static_cast<std::size_t>(stats.blocks_total);
+    weight_bytes = stats.weight_bytes;
+    for (int i = 0; i < kNumRequests; ++i) alone.push_back(run(*engine, make(i)));
+  }
+  // Blocks for one request of 96 tokens and a third of another.
+  const auto engine = start({.max_batch = 4,
+                             .step_tokens = 13,
+                             .block_tokens = 8,
+                             .context_length = 96,
+                             .memory_budget_bytes = weight_bytes + 16 * bytes_per_block});
+  std::vector<Running> together;
+  for (int i = 0; i < kNumRequests; ++i) together.push_back(submit(*engine, make(i)));
+  for (int i = 0; i < kNumRequests; ++i) {
+    const auto& running = together[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(running.events->wait_until_done());
+    ASSERT_FALSE(running.events->collected().error) << running.events->collected().error->message;
+    ASSERT_NO_FATAL_FAILURE(expect_same(running.events->collected(), alone[static_cast<std::size_t>(i)])) << i;
+  }
+  EXPECT_GT(engine->stats().preemptions, 0U);
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenEngineTest,
+                         testing::Values("llama_interleaved_linear_rope_4bit", "qwen3_untied_6bit", "qwen2_f16"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace redpoll::engine
