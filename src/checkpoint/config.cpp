@@ -186,7 +186,7 @@ Result<std::vector<TokenId>> parse_token_ids(const json::object& object, std::st
 }
 
 Status require_decoder_fields(const Config& config) {
-  const auto missing = [&](std::string name) {
+  const auto missing = [&](const std::string& name) {
     return fail(ErrorCode::kInvalidArgument,
                 "config.json: '" + name + "' is missing, which a model_type '" + config.model_type + "' needs", name);
   };

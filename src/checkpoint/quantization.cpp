@@ -83,7 +83,7 @@ Result<QuantizationTable> QuantizationTable::parse(const json::object& config) {
     const std::string name(key);
     if (is_default_field(name)) continue;
     if (const json::object* object = value.if_object()) {
-      ASSIGN_OR_RETURN(table.overrides_[name], read_spec(*object, path + "." + name));
+      ASSIGN_OR_RETURN(table.overrides_[name], read_spec(*object, fields.path_of(name)));
     } else if (const bool* is_quantized = value.if_bool()) {
       table.overrides_[name] = *is_quantized ? table.default_ : std::nullopt;
     } else {

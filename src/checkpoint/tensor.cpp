@@ -109,7 +109,7 @@ Tensor make_tensor(DType dtype, std::vector<std::int64_t> shape, std::span<const
 }
 
 bool ParameterMap::insert(std::string name, Tensor tensor) {
-  return tensors_.try_emplace(std::move(name), std::move(tensor)).second;
+  return tensors_.insert({std::move(name), std::move(tensor)}).second;
 }
 
 const Tensor* ParameterMap::find(std::string_view name) const {

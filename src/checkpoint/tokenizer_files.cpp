@@ -1,5 +1,7 @@
 #include "checkpoint/tokenizer_files.h"
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "checkpoint/turn_end.h"
 
@@ -77,12 +79,11 @@ bool adds_token(const json::value& processor, std::string_view token) {
   }
   const json::array* pieces = array_at(*object, "single");
   if (pieces == nullptr) return false;
-  for (const json::value& piece : *pieces) {
+  return std::ranges::any_of(*pieces, [&](const json::value& piece) {
     const json::object* entry = piece.if_object();
     const json::object* special = entry == nullptr ? nullptr : object_at(*entry, "SpecialToken");
-    if (special != nullptr && text_at(*special, "id") == token) return true;
-  }
-  return false;
+    return special != nullptr && text_at(*special, "id") == token;
+  });
 }
 
 TokenizerInfo make_info(const json::object& config, const json::object& special_map, const json::object& tokenizer) {

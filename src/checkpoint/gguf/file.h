@@ -21,14 +21,14 @@ namespace redpoll::checkpoint {
 enum class GgufType : std::uint32_t {
   kF32 = 0,
   kF16 = 1,
-  kQ4_0 = 2,
-  kQ4_1 = 3,
-  kQ5_0 = 6,
-  kQ5_1 = 7,
-  kQ8_0 = 8,
-  kQ4_K = 12,
-  kQ5_K = 13,
-  kQ6_K = 14,
+  kQ40 = 2,
+  kQ41 = 3,
+  kQ50 = 6,
+  kQ51 = 7,
+  kQ80 = 8,
+  kQ4K = 12,
+  kQ5K = 13,
+  kQ6K = 14,
   kBF16 = 30,
 };
 

@@ -104,7 +104,7 @@ void unpack_k_scales(const Byte* block, Unpacked& out) {
 
 // 32 bytes hold one group in their low and the next in their high halves.
 void unpack_k_nibbles(const Byte* nibbles, Byte* q) {
-  for (int pair = 0; pair < 4; ++pair) unpack_halves(nibbles + pair * 32, 32, q + pair * 64);
+  for (std::size_t pair = 0; pair < 4; ++pair) unpack_halves(nibbles + pair * 32, 32, q + pair * 64);
 }
 
 void unpack_q4_k(const Byte* block, Unpacked& out) {
@@ -127,12 +127,12 @@ void unpack_q5_k(const Byte* block, Unpacked& out) {
 // bits in 64 bytes, high pairs in 32.
 void dequantize_q6_k(const Byte* block, float* out) {
   const float d = load_half(block + 208);
-  for (int half = 0; half < 2; ++half) {
+  for (std::size_t half = 0; half < 2; ++half) {
     const Byte* low = block + half * 64;
     const Byte* high = block + 128 + half * 32;
     const Byte* scales = block + 192 + half * 8;
-    for (int row = 0; row < 4; ++row) {
-      for (int i = 0; i < 32; ++i) {
+    for (std::size_t row = 0; row < 4; ++row) {
+      for (std::size_t i = 0; i < 32; ++i) {
         const unsigned nibble = row < 2 ? low[row * 32 + i] & 0xFU : low[(row - 2) * 32 + i] >> 4U;
         const unsigned pair = high[i] >> (2 * row) & 3U;
         const int q = static_cast<int>(nibble | pair << 4U) - 32;
@@ -171,13 +171,13 @@ struct AffineFormat {
 
 AffineFormat affine_format(std::uint32_t type) {
   switch (static_cast<GgufType>(type)) {
-    case GgufType::kQ4_0: return {4, unpack_q4_0};
-    case GgufType::kQ4_1: return {4, unpack_q4_1};
-    case GgufType::kQ5_0: return {5, unpack_q5_0};
-    case GgufType::kQ5_1: return {5, unpack_q5_1};
-    case GgufType::kQ8_0: return {8, unpack_q8_0};
-    case GgufType::kQ4_K: return {4, unpack_q4_k};
-    case GgufType::kQ5_K: return {5, unpack_q5_k};
+    case GgufType::kQ40: return {4, unpack_q4_0};
+    case GgufType::kQ41: return {4, unpack_q4_1};
+    case GgufType::kQ50: return {5, unpack_q5_0};
+    case GgufType::kQ51: return {5, unpack_q5_1};
+    case GgufType::kQ80: return {8, unpack_q8_0};
+    case GgufType::kQ4K: return {4, unpack_q4_k};
+    case GgufType::kQ5K: return {5, unpack_q5_k};
     default: return {0, nullptr};
   }
 }
@@ -259,7 +259,7 @@ AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order) {
 
 Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order, const std::shared_ptr<const void>& storage) {
   const auto type = static_cast<GgufType>(tensor.type);
-  if (type == GgufType::kQ6_K) {
+  if (type == GgufType::kQ6K) {
     const std::size_t blocks_per_row = tensor.bytes.size() / static_cast<std::size_t>(order.rows) / 210;
     const OwnedBytes memory = allocate_bytes(tensor.bytes.size() / 210 * 256 * sizeof(float));
     auto* out = reinterpret_cast<float*>(memory.bytes.data());

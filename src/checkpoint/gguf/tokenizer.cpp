@@ -63,7 +63,7 @@ void append_added_tokens(std::string& out, const GgufVocabulary& vocabulary) {
     is_first = false;
     out += "{\"id\":" + std::to_string(i) + ",\"content\":";
     append_quoted(out, vocabulary.tokens[i]);
-    out += ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,";
+    out += R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,)";
     append_bool(out, "special", vocabulary.types[i] != GgufTokenType::kUserDefined);
     out.back() = '}';
   }
@@ -71,13 +71,13 @@ void append_added_tokens(std::string& out, const GgufVocabulary& vocabulary) {
 }
 
 void append_model(std::string& out, const GgufVocabulary& vocabulary, const Merges& merges, const Parts& parts) {
-  out += "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":";
+  out += R"("model":{"type":"BPE","dropout":null,"unk_token":)";
   if (parts.unk_token.empty()) {
     out += "null";
   } else {
     append_quoted(out, parts.unk_token);
   }
-  out += ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,";
+  out += R"(,"continuing_subword_prefix":null,"end_of_word_suffix":null,)";
   append_bool(out, "fuse_unk", parts.fuse_unk);
   append_bool(out, "byte_fallback", parts.byte_fallback);
   append_bool(out, "ignore_merges", parts.ignore_merges);
@@ -100,7 +100,7 @@ void append_model(std::string& out, const GgufVocabulary& vocabulary, const Merg
 }
 
 void append_special_piece(std::string& out, std::string_view token) {
-  out += "{\"SpecialToken\":{\"id\":";
+  out += R"({"SpecialToken":{"id":)";
   append_quoted(out, token);
   out += ",\"type_id\":0}}";
 }
@@ -114,14 +114,14 @@ std::string post_processor(const GgufVocabulary& vocabulary, const TokenizerInfo
       append_special_piece(pieces, info.bos->text);
       pieces += ',';
     }
-    pieces += "{\"Sequence\":{\"id\":\"" + std::string(name) + "\",\"type_id\":0}}";
+    pieces += R"({"Sequence":{"id":")" + std::string(name) + R"(","type_id":0}})";
     if (info.add_eos_token) {
       pieces += ',';
       append_special_piece(pieces, info.eos->text);
     }
     return pieces;
   };
-  std::string out = "{\"type\":\"TemplateProcessing\",\"single\":[" + sequence("A") + "],\"pair\":[" + sequence("A") +
+  std::string out = R"({"type":"TemplateProcessing","single":[)" + sequence("A") + "],\"pair\":[" + sequence("A") +
                     "," + sequence("B") + "],\"special_tokens\":{";
   std::vector<TokenId> ids;
   if (info.add_bos_token) ids.push_back(*info.bos->id);
@@ -142,7 +142,7 @@ std::string tokenizer_json(const GgufVocabulary& vocabulary, const Merges& merge
                            const TokenizerInfo& info) {
   std::string out;
   out.reserve(vocabulary.tokens.size() * 24 + merges.size() * 24 + 4096);
-  out += "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,";
+  out += R"({"version":"1.0","truncation":null,"padding":null,)";
   append_added_tokens(out, vocabulary);
   out += "\"normalizer\":" + std::string(parts.normalizer) + ",\"pre_tokenizer\":" + std::string(parts.pre_tokenizer) +
          ",\"post_processor\":" + post_processor(vocabulary, info) + ",\"decoder\":" + std::string(parts.decoder) + ",";

@@ -22,16 +22,16 @@ std::string gguf_type_name(std::uint32_t type) {
 std::optional<GgufBlock> gguf_block(std::uint32_t type) {
   switch (static_cast<GgufType>(type)) {
     case GgufType::kF32: return GgufBlock{1, 4};
-    case GgufType::kF16: return GgufBlock{1, 2};
+    case GgufType::kF16:
     case GgufType::kBF16: return GgufBlock{1, 2};
-    case GgufType::kQ4_0: return GgufBlock{32, 18};    // half d, 16 bytes of nibbles
-    case GgufType::kQ4_1: return GgufBlock{32, 20};    // half d, half m, nibbles
-    case GgufType::kQ5_0: return GgufBlock{32, 22};    // half d, 32 high bits, nibbles
-    case GgufType::kQ5_1: return GgufBlock{32, 24};    // half d, half m, 32 high bits, nibbles
-    case GgufType::kQ8_0: return GgufBlock{32, 34};    // half d, 32 signed bytes
-    case GgufType::kQ4_K: return GgufBlock{256, 144};  // half d, half dmin, 12 bytes of 6-bit scales and mins, nibbles
-    case GgufType::kQ5_K: return GgufBlock{256, 176};  // as Q4_K with 32 bytes of high bits before the nibbles
-    case GgufType::kQ6_K: return GgufBlock{256, 210};  // 128 low nibbles, 64 high pairs, 16 signed scales, half d
+    case GgufType::kQ40: return GgufBlock{32, 18};    // half d, 16 bytes of nibbles
+    case GgufType::kQ41: return GgufBlock{32, 20};    // half d, half m, nibbles
+    case GgufType::kQ50: return GgufBlock{32, 22};    // half d, 32 high bits, nibbles
+    case GgufType::kQ51: return GgufBlock{32, 24};    // half d, half m, 32 high bits, nibbles
+    case GgufType::kQ80: return GgufBlock{32, 34};    // half d, 32 signed bytes
+    case GgufType::kQ4K: return GgufBlock{256, 144};  // half d, half dmin, 12 bytes of 6-bit scales and mins, nibbles
+    case GgufType::kQ5K: return GgufBlock{256, 176};  // as Q4_K with 32 bytes of high bits before the nibbles
+    case GgufType::kQ6K: return GgufBlock{256, 210};  // 128 low nibbles, 64 high pairs, 16 signed scales, half d
   }
   return std::nullopt;
 }

@@ -84,7 +84,7 @@ TEST(GgufFileTest, AccessOfTheWrongTypeNamesTheKey) {
 TEST(GgufFileTest, TensorShapesAreOutermostFirstAndBytesAreInPlace) {
   const std::string bytes = GgufBuilder()
                                 .tensor("a", {3, 2}, GgufType::kF32, floats(6, 1))
-                                .tensor("b", {32}, GgufType::kQ8_0, std::string(34, 'q'))
+                                .tensor("b", {32}, GgufType::kQ80, std::string(34, 'q'))
                                 .build(2);
   const auto file = parse_gguf(bytes);
   ASSERT_TRUE(file) << file.error().message;

@@ -84,7 +84,7 @@ TEST(GgufModelTest, ScalesAreHalvesWhereExactAndFloatsElsewhere) {
     std::string block(18, '\x21');
     const std::string half = raw(*exact_half(scale));
     GgufBuilder builder = tiny_llama();
-    builder.tensor("output.weight", {32, 1}, GgufType::kQ4_0, block.replace(0, 2, half));
+    builder.tensor("output.weight", {32, 1}, GgufType::kQ40, block.replace(0, 2, half));
     const std::string bytes = builder.build();
     const auto file = parse_gguf(bytes);
     const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
@@ -190,7 +190,7 @@ TEST(GgufModelTest, WhatIsNotUnderstoodIsRefusedByName) {
             "m.gguf: tensor 'output.weight' has the type IQ2_XXS, which is not supported; known are F32, F16, BF16, "
             "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K");
   EXPECT_THAT(message(tiny_llama().tensor_at("output.weight", {256, 4}, 77, 0)), HasSubstr("has the type type 77"));
-  EXPECT_EQ(message(tiny_llama().tensor("blk.0.attn_v.bias", {32}, GgufType::kQ8_0, std::string(34, 'q'))),
+  EXPECT_EQ(message(tiny_llama().tensor("blk.0.attn_v.bias", {32}, GgufType::kQ80, std::string(34, 'q'))),
             "m.gguf: tensor 'blk.0.attn_v.bias' has the quantized type Q8_0 but is not a matrix");
 }
 

@@ -101,7 +101,7 @@ TEST(GgufTokenizerTest, LlamaVocabulariesAddBosUnlessToldNotTo) {
 }
 
 TEST(GgufTokenizerTest, EveryEndOfTurnEndsAGeneration) {
-  const auto ids = [](GgufBuilder builder) { return read(builder)->info.eos_ids; };
+  const auto ids = [](const GgufBuilder& builder) { return read(builder)->info.eos_ids; };
   EXPECT_EQ(ids(byte_level()), std::vector<TokenId>{5});
   EXPECT_EQ(ids(byte_level().u32("tokenizer.ggml.eot_token_id", 4).u32("tokenizer.ggml.eom_token_id", 0)),
             (std::vector<TokenId>{5, 4, 0}));

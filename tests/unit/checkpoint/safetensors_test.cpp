@@ -29,8 +29,8 @@ std::string message(const std::string& bytes) {
 }
 
 std::string one_tensor(std::string_view dtype, std::string_view shape, std::string_view offsets) {
-  return "{\"a\":{\"dtype\":\"" + std::string(dtype) + "\",\"shape\":" + std::string(shape) +
-         ",\"data_offsets\":" + std::string(offsets) + "}}";
+  return R"({"a":{"dtype":")" + std::string(dtype) + R"(","shape":)" + std::string(shape) + R"(,"data_offsets":)" +
+         std::string(offsets) + "}}";
 }
 
 TEST(SafetensorsTest, ReadsTensorsOfEveryType) {
