@@ -51,7 +51,7 @@ void add_method(std::vector<std::string>& methods, std::string method) {
 
 }  // namespace
 
-void Router::add(std::string method, std::string pattern, Handler handler) {
+void Router::add(std::string method, std::string_view pattern, Handler handler) {
   CHECK(pattern.starts_with('/'), "a route's pattern starts with '/'");
   CHECK(handler != nullptr, "a route has a handler");
   Route route{std::move(method), {}, 0, std::move(handler)};

@@ -31,7 +31,7 @@ class Router {
   /// the whole rest, slashes included, but never nothing. Where several patterns match, the one with more literal
   /// segments wins, whatever the order of adding. Patterns are fixed in the program, so a malformed or repeated one is
   /// a programmer error.
-  void add(std::string method, std::string pattern, Handler handler);
+  void add(std::string method, std::string_view pattern, Handler handler);
 
   /// `path` is percent-encoded. HEAD finds the handler of GET. kInvalidArgument if an escape in the path is malformed.
   [[nodiscard]] Result<Match> find(std::string_view method, std::string_view path) const;

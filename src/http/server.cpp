@@ -100,7 +100,7 @@ void Server::Impl::accept(tcp::socket socket) {
     refused = connections_.size() >= limit;
     connections_.emplace(connection.get(), Entry{connection, executor});
   }
-  auto on_end = [this, connection](std::exception_ptr exception) {
+  auto on_end = [this, connection](const std::exception_ptr& exception) {
     if (exception) log_error("a connection ended by an exception");
     const std::lock_guard lock(mutex_);
     connections_.erase(connection.get());

@@ -41,7 +41,7 @@ class TestClient {
   [[nodiscard]] bool connected() const { return connected_; }
 
   // False once the server has closed.
-  bool send(std::string_view bytes) {
+  bool send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) return false;
@@ -117,7 +117,7 @@ class TestClient {
     return std::exchange(buffer_, {});
   }
 
-  void close_sending() { ::shutdown(socket_, SHUT_WR); }
+  void close_sending() const { ::shutdown(socket_, SHUT_WR); }
   void close() {
     if (socket_ >= 0) ::close(socket_);
     socket_ = -1;
