@@ -74,7 +74,7 @@ class CheckLayers(unittest.TestCase):
                 ("boost/beast.hpp", "api", "http may include boost/beast"),
                 ("openssl/sha.h", "base", "http, base/sha256.cpp may include openssl/"),
                 ("spdlog/spdlog.h", "base", "base/log.cpp may include spdlog/"),
-                ("CLI/CLI.hpp", "server", "cli may include CLI/")]:
+                ("toml++/toml.h", "server", "cli/config_file.cpp may include toml++/")]:
             self.assertEqual([f"src/{folder}/a.cpp:1: only {places} ({name})"],
                              violations({f"{folder}/a.cpp": f"#include <{name}>\n"}))
         self.assertEqual([], violations({"base/sha256.cpp": "#include <openssl/evp.h>\n",
@@ -83,8 +83,16 @@ class CheckLayers(unittest.TestCase):
 
     def test_only_sources_of_text_see_the_rust_library(self):
         self.assertEqual([], violations({"text/tokenizer.cpp": '#include "redpoll_text.h"\n'}))
-        self.assertEqual(["src/text/tokenizer.h:1: only text/*.cpp may include redpoll_text.h (redpoll_text.h)"],
+        self.assertEqual(["src/text/tokenizer.h:1: only text/*.cpp, text/rust_call.h may include redpoll_text.h "
+                          "(redpoll_text.h)"],
                          violations({"text/tokenizer.h": "#include <redpoll_text.h>\n"}))
+
+    def test_private_headers_stay_private(self):
+        header = {"text/rust_call.h": '#include "redpoll_text.h"\n'}
+        self.assertEqual([], violations({"text/tokenizer.cpp": '#include "text/rust_call.h"\n', **header}))
+        for name in ["text/tokenizer.h", "server/app.cpp"]:
+            self.assertEqual([f"src/{name}:1: only text/*.cpp may include text/rust_call.h"],
+                             violations({name: '#include "text/rust_call.h"\n', **header}))
 
     def test_cycles_are_found(self):
         self.assertEqual(
