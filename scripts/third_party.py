@@ -19,11 +19,15 @@ ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "THIRD_PARTY.md"
 PROGRAM = ROOT / "build/release/bin/redpoll"
 
+PLATFORM = "x86_64-unknown-linux-gnu"  # the crates of one platform, so that every machine gives the same list
+
 # Debian packages whose code ends up inside the program without being a shared library that ldd shows.
 HEADERS_AND_ARCHIVES = {
     "Boost": ("libboost-json1.83-dev", "libboost-json1.81-dev", "libboost1.83-dev", "libboost1.81-dev"),
     "CLI11": ("libcli11-dev",),
 }
+
+GCC_RUNTIME = {"libgcc-s1", "libstdc++6"}
 
 # The system's own libraries, which no program ships.
 SYSTEM_LIBRARIES = {"libc.so", "libm.so", "ld-linux-x86-64.so", "ld-linux-aarch64.so", "linux-vdso.so"}
@@ -45,10 +49,10 @@ def output_of(*command):
 
 
 def cargo_packages():
-    """The crates that are linked on Linux and macOS: no build scripts' or tests' dependencies, sorted by name."""
+    """The crates that are linked: no build scripts' or tests' dependencies, sorted by name."""
     cargo = Path.home() / ".cargo/bin/cargo"
     metadata = json.loads(output_of(str(cargo) if cargo.exists() else "cargo", "metadata", "--format-version", "1",
-                                    "--locked", "--manifest-path", "rust/Cargo.toml"))
+                                    "--locked", "--filter-platform", PLATFORM, "--manifest-path", "rust/Cargo.toml"))
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     wanted, pending = set(), [metadata["resolve"]["root"]]
@@ -56,7 +60,7 @@ def cargo_packages():
         node = nodes[pending.pop()]
         for dependency in node["deps"]:
             kinds = dependency["dep_kinds"]
-            linked = any(kind["kind"] is None and "windows" not in (kind["target"] or "") for kind in kinds)
+            linked = any(kind["kind"] is None for kind in kinds)
             if linked and dependency["pkg"] not in wanted and not is_procedural_macro(packages[dependency["pkg"]]):
                 wanted.add(dependency["pkg"])
                 pending.append(dependency["pkg"])
@@ -110,11 +114,16 @@ def owner_of(path):
     return sys.exit(f"third_party: no Debian package owns {path}")
 
 
-def debian_licences(package):
-    """The licence names of the package's copyright file: the short ones where it is machine-readable."""
+def debian_licence(package):
+    """The licence of most of the package's files, from its copyright file where that is machine-readable."""
+    if package in GCC_RUNTIME:
+        return "GPL-3.0-or-later with the GCC Runtime Library Exception"
     text = (Path("/usr/share/doc") / package / "copyright").read_text(encoding="utf-8", errors="replace")
-    names = {name.strip() for name in re.findall(r"^License: *(\S[^\n]*)$", text, re.M)}
-    return ", ".join(sorted(names)) if names else "see the package's copyright file"
+    for stanza in re.split(r"\n\s*\n", text):
+        match = re.search(r"^License: *(\S[^\n]*)$", stanza, re.M)
+        if match and re.search(r"^Files: *\n?\s*\*\s*$", stanza, re.M):
+            return match[1].strip()
+    return "see its copyright file"
 
 
 def debian_section():
@@ -122,11 +131,12 @@ def debian_section():
     for alternatives in HEADERS_AND_ARCHIVES.values():
         packages |= {name for name in alternatives if (Path("/usr/share/doc") / name).exists()}
     version = re.search(r'^PRETTY_NAME="(.+)"$', Path("/etc/os-release").read_text(encoding="utf-8"), re.M)[1]
-    lines = [f"As built on {version}; their full texts are in each package's copyright file.", "",
-             "| package | version | licences in its copyright file |", "| --- | --- | --- |"]
+    lines = [f"As built on {version}; full texts, and the licences of single files, are in each "
+             "package's copyright file.", "",
+             "| package | version | licence |", "| --- | --- | --- |"]
     for package in sorted(packages):
         number = output_of("dpkg-query", "-W", "-f", "${Version}\n", package).splitlines()[0]
-        lines.append(f"| {package} | {number} | {debian_licences(package)} |")
+        lines.append(f"| {package} | {number} | {debian_licence(package)} |")
     return "\n".join(lines) + "\n"
 
 
