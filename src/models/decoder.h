@@ -3,6 +3,8 @@
 // that makes one from its scope and index.
 #pragma once
 
+#include <mlx/ops.h>
+
 #include <optional>
 #include <vector>
 
@@ -42,7 +44,8 @@ class DecoderModel final : public Model {
     for (const Layer& layer : layers_) layer(h, ctx);
     h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
     const mx::array x = norm_(h, ctx);
-    return lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
+    const mx::array logits = lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
+    return mx::astype(logits, mx::float32);  // a GPU computes in the checkpoint's type; no-op on a CPU
   }
 
  private:

@@ -1,6 +1,7 @@
 // Every tiny checkpoint of tests/golden/models against the logits that mlx-lm computed from it in float32, for each
 // kernel set; and on the CPU set the same bits alone, in a batch and for any way to cut the prompt.
 #include <gmock/gmock.h>
+#include <mlx/device.h>
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
@@ -108,8 +109,10 @@ void expect_logits(const Golden& golden, const kernels::KernelOptions& options, 
   ASSERT_EQ(got.size(), golden.logits.size());
   float worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - golden.logits[i]));
-  // Logits have a standard deviation of about 1.5; float32 sums in another order differ by some 1e-6.
-  EXPECT_LT(worst, 2e-5F);
+  // Logits have a standard deviation of about 1.5. On a CPU float32 sums in another order differ by some 1e-6; a GPU
+  // computes in the checkpoint's own type (bfloat16: up to 0.10 off, measured on an H200) and float32 products in TF32.
+  const bool on_cpu = mx::default_device() == mx::Device::cpu;
+  EXPECT_LT(worst, on_cpu ? 2e-5F : 0.15F);
 }
 
 TEST_P(GoldenTest, ReferenceKernelsMatchMlxLm) {
@@ -119,6 +122,7 @@ TEST_P(GoldenTest, ReferenceKernelsMatchMlxLm) {
 TEST_P(GoldenTest, FastKernelsMatchMlxLm) { expect_logits(load_golden(GetParam()), {.num_threads = 2}, 1000); }
 
 TEST_P(GoldenTest, FastKernelsGiveTheSameBitsForEveryChunking) {
+  if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "equal bits are promised on CPUs only";
   const Golden golden = load_golden(GetParam());
   Runner runner(golden.checkpoint, {.num_threads = 2});
   const FedSequence sequence{golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)};
@@ -127,6 +131,7 @@ TEST_P(GoldenTest, FastKernelsGiveTheSameBitsForEveryChunking) {
 }
 
 TEST_P(GoldenTest, FastKernelsGiveTheSameBitsInABatch) {
+  if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "equal bits are promised on CPUs only";
   const Golden golden = load_golden(GetParam());
   Runner runner(golden.checkpoint, {.num_threads = 2});
   const auto alone = run_in_chunks(runner, {golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)}, 1000);
