@@ -88,7 +88,7 @@ void EngineLoop::step() {
 
   build_batch(scheduled, options_.block_tokens, batch_);
   const Clock::TimePoint started_at = clock_.now();
-  delivery_.note_start(scheduled, started_at);
+  Delivery::note_start(scheduled, started_at);
   const std::span<const float> logits = runner_.run(batch_.ragged);
   deliver(scheduled, logits, started_at);
 }

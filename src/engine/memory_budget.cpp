@@ -31,8 +31,7 @@ std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
 
 std::size_t default_memory_budget() { return available_memory_bytes() / 4 * 3; }
 
-Result<MemoryPlan> plan_memory(const MemoryRequest& given) {
-  MemoryRequest request = given;
+Result<MemoryPlan> plan_memory(MemoryRequest request) {
   if (request.budget_bytes == 0) request.budget_bytes = default_memory_budget();
   if (request.context_length > request.model_context) {
     return fail(ErrorCode::kInvalidArgument,

@@ -25,7 +25,7 @@ struct MemoryPlan {
 };
 
 /// kInvalidArgument, with the numbers and the flag to change, when not even one sequence fits.
-[[nodiscard]] Result<MemoryPlan> plan_memory(const MemoryRequest& request);
+[[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
 
 /// 75 % of what this process may use.
 [[nodiscard]] std::size_t default_memory_budget();

@@ -39,11 +39,19 @@ void expect(bool condition, const std::string& what) {
   if (!condition) throw std::logic_error("bad batch: " + what);
 }
 
+std::size_t index(int value) { return static_cast<std::size_t>(value); }
+
+/// Where a row's token at this position is kept.
+std::size_t slot_of(const kernels::RaggedBatch& batch, const kernels::BatchRow& row, int position) {
+  const std::int32_t block = batch.block_table(row)[index(position / batch.block_tokens)];
+  return index(block) * index(batch.block_tokens) + index(position % batch.block_tokens);
+}
+
 void check_row(const kernels::RaggedBatch& batch, const kernels::BatchRow& row) {
   expect(row.num_tokens > 0, "a row without tokens");
   expect(row.num_blocks * batch.block_tokens >= row.num_computed + row.num_tokens, "a row without room");
   for (int i = 0; i < row.num_tokens; ++i) {
-    expect(batch.positions[static_cast<std::size_t>(row.first_token + i)] == row.num_computed + i, "positions");
+    expect(batch.positions[index(row.first_token) + index(i)] == row.num_computed + i, "positions");
   }
 }
 
@@ -63,7 +71,7 @@ ScriptedModel::ScriptedModel(ScriptedModelOptions options)
 
 mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   const kernels::RaggedBatch& batch = context.batch;
-  slots_.resize(static_cast<std::size_t>(context.kv.front().keys.shape(0) * batch.block_tokens));
+  slots_.resize(index(context.kv.front().keys.shape(0)) * index(batch.block_tokens));
   check_batch(batch);
   if (options_.before_step) options_.before_step(batch);
   write(batch);
@@ -74,8 +82,8 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   for (const kernels::BatchRow& row : batch.rows) {
     for (; wanted != batch.logit_rows.end() && *wanted < row.first_token + row.num_tokens; ++wanted) {
       const auto prefix = read_prefix(batch, row, row.num_computed + *wanted - row.first_token + 1);
-      const auto index = static_cast<std::size_t>(wanted - batch.logit_rows.begin());
-      const std::span<float> out = std::span(logits).subspan(index * vocab_size, vocab_size);
+      const auto first = static_cast<std::size_t>(wanted - batch.logit_rows.begin()) * vocab_size;
+      const std::span<float> out = std::span(logits).subspan(first, vocab_size);
       const std::uint64_t hash = hash_of(prefix);
       for (std::size_t i = 0; i < vocab_size; ++i)
         out[i] = static_cast<float>(engine::sampling::mix_bits(hash + i) % 997U) / 500;
@@ -94,7 +102,7 @@ void ScriptedModel::check_batch(const kernels::RaggedBatch& batch) const {
     next_token += row.num_tokens;
     check_row(batch, row);
     for (const std::int32_t block : batch.block_table(row)) {
-      expect(block >= 0 && static_cast<std::size_t>(block * batch.block_tokens) < slots_.size(), "no such block");
+      expect(block >= 0 && index(block) * index(batch.block_tokens) < slots_.size(), "no such block");
       expect(used.insert(block).second, "a block in two places");
     }
   }
@@ -105,13 +113,10 @@ void ScriptedModel::check_batch(const kernels::RaggedBatch& batch) const {
 
 void ScriptedModel::write(const kernels::RaggedBatch& batch) {
   for (const kernels::BatchRow& row : batch.rows) {
-    const auto table = batch.block_table(row);
     for (int i = 0; i < row.num_tokens; ++i) {
       const int position = row.num_computed + i;
-      const int slot = table[static_cast<std::size_t>(position / batch.block_tokens)] * batch.block_tokens +
-                       position % batch.block_tokens;
-      slots_[static_cast<std::size_t>(slot)] = {.token = batch.tokens[static_cast<std::size_t>(row.first_token + i)],
-                                                .position = position};
+      slots_[slot_of(batch, row, position)] = {.token = batch.tokens[index(row.first_token) + index(i)],
+                                               .position = position};
     }
   }
 }
@@ -119,11 +124,8 @@ void ScriptedModel::write(const kernels::RaggedBatch& batch) {
 std::vector<TokenId> ScriptedModel::read_prefix(const kernels::RaggedBatch& batch, const kernels::BatchRow& row,
                                                 int num_tokens) const {
   std::vector<TokenId> prefix;
-  const auto table = batch.block_table(row);
   for (int position = 0; position < num_tokens; ++position) {
-    const int slot = table[static_cast<std::size_t>(position / batch.block_tokens)] * batch.block_tokens +
-                     position % batch.block_tokens;
-    const Slot& stored = slots_[static_cast<std::size_t>(slot)];
+    const Slot& stored = slots_[slot_of(batch, row, position)];
     expect(stored.position == position, "a token that was never computed");
     prefix.push_back(stored.token);
   }
@@ -137,7 +139,7 @@ mx::array UniformModel::forward(nn::ForwardContext& context) {
 }
 
 engine::ModelLoader scripted_loader(ScriptedModelOptions options) {
-  return [options]() -> Result<engine::LoadedModel> {
+  return [options = std::move(options)]() -> Result<engine::LoadedModel> {
     return engine::LoadedModel{.kernels = kernels::make_kernels({.num_threads = 1, .reference = true}),
                                .model = std::make_unique<ScriptedModel>(options)};
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "engine/sampling/sampler.h"
@@ -48,8 +49,10 @@ inline void oracle_typical_p(std::vector<OracleToken>& tokens, double typical_p)
   const double mass = mass_of(tokens);
   double entropy = 0;
   for (const auto& token : tokens) entropy -= token.probability / mass * std::log(token.probability / mass);
-  std::ranges::stable_sort(tokens, {},
-                           [&](const auto& t) { return std::abs(-std::log(t.probability / mass) - entropy); });
+  const auto deviation = [&](const OracleToken& t) { return std::abs(-std::log(t.probability / mass) - entropy); };
+  std::ranges::sort(tokens, [&](const auto& a, const auto& b) {
+    return std::tuple(deviation(a), -a.logit, a.id) < std::tuple(deviation(b), -b.logit, b.id);
+  });
   double sum = 0;
   std::size_t kept = 0;
   for (; kept < tokens.size() && (kept == 0 || sum < typical_p); ++kept) sum += tokens[kept].probability / mass;
