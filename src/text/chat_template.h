@@ -40,8 +40,7 @@ class ChatTemplate {
   /// kInvalidArgument: with the template's own words if it refuses the conversation (raise_exception), else with
   /// "chat template failed: ..." (wrong types, endless loops, too much output). About 0.2 ms for an ordinary chat.
   [[nodiscard]] Result<std::string> render(
-      const TemplateInput& input,
-      std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
+      const TemplateInput& input, std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
 
   /// As above, with exactly the variables of `context` besides those of TemplateOptions.
   [[nodiscard]] Result<std::string> render_context(const json::object& context,
