@@ -6,6 +6,9 @@
 #include <clocale>
 #include <cstdio>
 #include <iostream>
+#include <utility>
+
+#include "cli/interrupt.h"
 
 namespace redpoll::cli {
 namespace {
@@ -17,7 +20,7 @@ constexpr int kHistoryLines = 1000;
 class LineEditor::Impl {
  public:
   explicit Impl(std::filesystem::path history_file) : history_file_(std::move(history_file)) {
-    std::setlocale(LC_CTYPE, "");  // libedit reads multi-byte characters by the locale
+    use_utf8();
     editor_ = el_init("redpoll", stdin, stdout, stderr);
     history_ = history_init();
     HistEvent event;
@@ -32,36 +35,49 @@ class LineEditor::Impl {
           return self->prompt_.data();
         });
     el_set(editor_, EL_EDITOR, "emacs");
-    el_set(editor_, EL_SIGNAL, 1);
+    el_set(editor_, EL_SIGNAL, 1);  // the terminal is put right before any signal is acted on
     el_set(editor_, EL_HIST, history, history_);
     el_source(editor_, nullptr);  // the user's ~/.editrc
   }
   ~Impl() {
-    HistEvent event;
-    std::error_code ignored;
-    std::filesystem::create_directories(history_file_.parent_path(), ignored);
-    history(history_, &event, H_SAVE, history_file_.c_str());
     history_end(history_);
     el_end(editor_);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  std::optional<std::string> read_line(const std::string& prompt) {
+  Line read_line(const std::string& prompt) {
     prompt_ = prompt;
+    const InterruptGuard guard;
     int length = 0;
     const char* line = el_gets(editor_, &length);
-    if (line == nullptr || length <= 0) return std::nullopt;
+    if (InterruptGuard::interrupted()) {
+      std::cout << "^C" << std::endl;
+      return {Line::Kind::kInterrupted, {}};
+    }
+    if (line == nullptr || length <= 0) {
+      std::cout << std::endl;  // Ctrl-D leaves the cursor behind the prompt
+      return {Line::Kind::kEnd, {}};
+    }
     std::string text(line, static_cast<std::size_t>(length));
     if (text.ends_with('\n')) text.pop_back();
-    return text;
+    return {Line::Kind::kText, std::move(text)};
   }
-  void remember(const std::string& line) {
+
+  void remember(const std::string& text) {
     HistEvent event;
-    history(history_, &event, H_ENTER, line.c_str());
+    history(history_, &event, H_ENTER, text.c_str());
+    std::error_code ignored;
+    std::filesystem::create_directories(history_file_.parent_path(), ignored);
+    history(history_, &event, H_SAVE, history_file_.c_str());
   }
 
  private:
+  // libedit reads characters of several bytes by the locale, which in containers is often "C".
+  static void use_utf8() {
+    if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+  }
+
   std::filesystem::path history_file_;
   std::string prompt_;
   EditLine* editor_ = nullptr;
@@ -76,15 +92,15 @@ LineEditor::LineEditor(std::filesystem::path history_file) {
 
 LineEditor::~LineEditor() = default;
 
-std::optional<std::string> LineEditor::read_line(const std::string& prompt) {
+Line LineEditor::read_line(const std::string& prompt) {
   if (impl_) return impl_->read_line(prompt);
-  std::string line;
-  if (!std::getline(std::cin, line)) return std::nullopt;
+  Line line;
+  if (!std::getline(std::cin, line.text)) line.kind = Line::Kind::kEnd;
   return line;
 }
 
-void LineEditor::remember(const std::string& line) {
-  if (impl_) impl_->remember(line);
+void LineEditor::remember(const std::string& text) {
+  if (impl_) impl_->remember(text);
 }
 
 }  // namespace redpoll::cli

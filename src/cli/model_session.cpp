@@ -1,22 +1,38 @@
 #include "cli/model_session.h"
 
-#include <csignal>
+#include <chrono>
+#include <condition_variable>
 #include <iostream>
+#include <mutex>
+#include <utility>
 
+#include "cli/interrupt.h"
 #include "server/model_locator.h"
 
 namespace redpoll::cli {
 namespace {
 
-std::atomic<bool> interrupt_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+constexpr std::chrono::milliseconds kInterruptPoll{50};  // a signal handler cannot notify a condition
 
-void on_interrupt(int) {
-  if (interrupt_requested.exchange(true)) {
-    std::signal(SIGINT, SIG_DFL);
-    std::raise(SIGINT);
+// Lets the engine's thread wake the one that waits for it.
+class Wakeup {
+ public:
+  void notify() {
+    const std::lock_guard lock(mutex_);
+    ready_ = true;
+    condition_.notify_one();
   }
-}
+  void wait() {
+    std::unique_lock lock(mutex_);
+    condition_.wait_for(lock, kInterruptPoll, [&] { return ready_; });
+    ready_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool ready_ = false;
+};
 
 }  // namespace
 
@@ -29,31 +45,30 @@ Result<std::shared_ptr<server::ServedModel>> load_model(const std::string& model
                                    [](std::string_view line) { std::cerr << line << '\n'; });
 }
 
-InterruptGuard::InterruptGuard() {
-  interrupt_requested = false;
-  std::signal(SIGINT, on_interrupt);
-}
-
-InterruptGuard::~InterruptGuard() { std::signal(SIGINT, SIG_DFL); }
-
-bool InterruptGuard::interrupted() { return interrupt_requested; }
-
-Result<api::Answer> generate_answer(server::ServedModel& model, server::PreparedGeneration prepared,
+Result<LocalAnswer> generate_answer(server::ServedModel& model, server::PreparedGeneration prepared,
                                     const std::function<void(std::string_view)>& on_text) {
   const InterruptGuard guard;
-  api::Answer answer;
+  const auto wakeup = std::make_shared<Wakeup>();
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<server::Generation> generation,
+      server::Generation::start(model, std::move(prepared), "local", [wakeup] { wakeup->notify(); }));
+  LocalAnswer local;
+  api::Answer& answer = local.answer;
   answer.choices.resize(1);
-  std::vector<TokenId> prompt_ids = prepared.prompts.front().ids;
-  auto usage = server::run_generation(model, std::move(prepared), [&](const server::GenerationOutput& output) {
-    if (const auto* delta = std::get_if<api::ChoiceDelta>(&output)) on_text(delta->text);
-    if (const auto* end = std::get_if<api::ChoiceEnd>(&output)) answer.timings = end->timings;
-    server::add_to_answer(answer, output);
-    return !InterruptGuard::interrupted();
-  });
-  if (!usage) return std::unexpected(usage.error());
-  answer.usage = *usage;
-  answer.prompt_token_ids.push_back(std::move(prompt_ids));
-  return answer;
+  answer.prompt_token_ids.push_back(generation->prompt_of(0));
+  while (!generation->done() && !local.interrupted) {
+    ASSIGN_OR_RETURN(std::vector<server::GenerationOutput> outputs, generation->poll());
+    if (outputs.empty()) wakeup->wait();
+    for (server::GenerationOutput& output : outputs) {
+      if (const auto* delta = std::get_if<api::ChoiceDelta>(&output)) on_text(delta->text);
+      server::add_to_answer(answer, std::move(output));
+    }
+    local.interrupted = InterruptGuard::interrupted();
+  }
+  local.interrupted = local.interrupted && !generation->done();
+  answer.usage = generation->usage();
+  answer.timings = generation->timings();
+  return local;
 }
 
 }  // namespace redpoll::cli

@@ -1,11 +1,12 @@
-// A loaded model for the verbs that answer without a server, and the loop that prints what it says.
+// A loaded model for the verbs that answer without a server, and one answer of it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "api/answer.h"
 #include "server/generation.h"
 #include "server/options.h"
 #include "server/served_model.h"
@@ -16,18 +17,14 @@ namespace redpoll::cli {
 [[nodiscard]] Result<std::shared_ptr<server::ServedModel>> load_model(const std::string& model,
                                                                       server::EngineSettings settings);
 
-/// While it lives, Ctrl-C sets `interrupted` instead of ending the process; a second one ends it.
-class InterruptGuard {
- public:
-  InterruptGuard();
-  ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  [[nodiscard]] static bool interrupted();
+struct LocalAnswer {
+  api::Answer answer;  // with one choice
+  bool interrupted = false;
 };
 
-/// Runs one single-choice generation, handing each piece of text to `on_text` as it comes; Ctrl-C ends it early.
-[[nodiscard]] Result<api::Answer> generate_answer(server::ServedModel& model, server::PreparedGeneration prepared,
+/// Runs one single-choice generation on the calling thread, handing each piece of text to `on_text` as it comes. Ctrl-C
+/// ends it early; what was said until then is the answer.
+[[nodiscard]] Result<LocalAnswer> generate_answer(server::ServedModel& model, server::PreparedGeneration prepared,
                                                   const std::function<void(std::string_view)>& on_text);
 
 }  // namespace redpoll::cli

@@ -1,8 +1,13 @@
 // `redpoll tokenize`: the ids of a text, without loading weights onto a device.
+#include <unistd.h>
+
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 
+#include "base/json.h"
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/verbs.h"
 #include "server/model_locator.h"
@@ -13,11 +18,15 @@ namespace {
 
 struct TokenizeOptions {
   std::string model;
-  std::string text;
+  std::optional<std::string> text;  // absent: standard input is read
   bool add_special = false;
   bool as_json = false;
-  bool read_input = false;
 };
+
+std::string read_standard_input() {
+  if (::isatty(STDIN_FILENO) != 0) std::cerr << "reading a text from the terminal; Ctrl-D ends it\n";
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
 
 Result<std::shared_ptr<const text::Tokenizer>> open_tokenizer(const std::string& model) {
   ASSIGN_OR_RETURN(const server::ModelLocation location,
@@ -37,13 +46,11 @@ void print(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids, bo
   std::cout << '\n';
 }
 
-int run(TokenizeOptions options) {
-  if (options.read_input) {
-    options.text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  }
+int run(const TokenizeOptions& options) {
   auto tokenizer = open_tokenizer(options.model);
   if (!tokenizer) return report(tokenizer.error());
-  auto ids = (*tokenizer)->encode(options.text, {.add_special_tokens = options.add_special});
+  const std::string text = options.text ? *options.text : read_standard_input();
+  auto ids = (*tokenizer)->encode(text, {.add_special_tokens = options.add_special});
   if (!ids) return report(ids.error());
   print(**tokenizer, *ids, options.as_json);
   return kExitFine;
@@ -53,15 +60,15 @@ int run(TokenizeOptions options) {
 
 void add_tokenize(CommandLine& command_line) {
   const auto options = std::make_shared<TokenizeOptions>();
-  const auto text_flag = std::make_shared<CLI::Option*>(nullptr);
-  CLI::App& app = command_line.add_verb("tokenize", "Print the token ids of a text", [options, text_flag] {
-    options->read_input = (*text_flag)->count() == 0;
+  FlagSet& flags = command_line.add_verb("tokenize", "Print the token ids of a text", [options] {
+    configure_log({.level = LogLevel::kWarn});
     return run(*options);
   });
-  *text_flag = app.add_option("TEXT", options->text, "The text; without it, standard input is read");
-  add_flag_value(app, "--model", options->model, "As for serve");
-  app.add_flag("--add-special", options->add_special, "Add what the tokenizer puts before and after a text");
-  app.add_flag("--json", options->as_json, "As a list of objects with id and token");
+  flags.any_text("--text", "TEXT", options->text, "The text").or_else("standard input");
+  flags.take_argument("TEXT", "--text");
+  flags.text("--model", "M", options->model, "Whose tokenizer; as for serve").or_else("the starter model");
+  flags.toggle("--add-special", options->add_special, "Add what the tokenizer puts before and after a text");
+  flags.toggle("--json", options->as_json, "As a list of objects with id and token");
 }
 
 }  // namespace redpoll::cli

@@ -37,8 +37,8 @@ int print_version(bool as_json) {
 
 void add_version(CommandLine& command_line) {
   const auto as_json = std::make_shared<bool>(false);
-  CLI::App& app = command_line.add_verb("version", "Print versions", [as_json] { return print_version(*as_json); });
-  app.add_flag("--json", *as_json, "As one JSON object");
+  FlagSet& flags = command_line.add_verb("version", "Print versions", [as_json] { return print_version(*as_json); });
+  flags.toggle("--json", *as_json, "As one JSON object");
 }
 
 }  // namespace redpoll::cli

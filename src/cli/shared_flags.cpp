@@ -1,0 +1,88 @@
+#include "cli/shared_flags.h"
+
+#include <limits>
+
+namespace redpoll::cli {
+namespace {
+
+constexpr std::int64_t kMaxTokens = 1'000'000'000;
+constexpr std::size_t kMaxStopStrings = 16;  // as in a request
+
+void add_stop_flag(FlagSet& flags, std::vector<std::string>& stop) {
+  Flag& flag = flags.list("--stop", "TEXT", stop, "Text that ends the answer and is not part of it");
+  flag.set = [&stop, append = flag.set](std::string_view text) -> Status {
+    if (stop.size() == kMaxStopStrings) {
+      return fail(ErrorCode::kInvalidArgument, "expected at most " + std::to_string(kMaxStopStrings) + " of them");
+    }
+    return append(text);
+  };
+}
+
+// A flag whose value is one of a few words; `parse` lists them in its message.
+template <typename T>
+Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<T> (*parse)(std::string_view),
+                 const std::string& description) {
+  return flags.add({.name = name,
+                    .value_name = "NAME",
+                    .kind = FlagKind::kText,
+                    .description = description,
+                    .set = [&target, parse](std::string_view value) -> Status {
+                      ASSIGN_OR_RETURN(target, parse(value));
+                      return {};
+                    }});
+}
+
+}  // namespace
+
+void add_model_flag(FlagSet& flags, std::string& model) {
+  flags
+      .text("--model", "M", model,
+            "A folder with config.json, a .gguf file, org/name in the local Hugging Face cache, or a unique part of one")
+      .or_else("the starter model");
+  flags.take_argument("MODEL", "--model");
+}
+
+void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching) {
+  flags.group("Engine");
+  if (batching == Batching::kMany) {
+    flags.whole("--max-batch", settings.max_batch, {1, 256}, "Sequences computed in one step");
+    flags.whole("--max-queue", settings.max_queue, {1, 100'000}, "Requests that may wait; more are refused with 429");
+    flags.whole("--step-tokens", settings.step_tokens, {16, 65'536},
+                "Tokens computed in one step; fewer keep streams smoother while a long prompt comes in");
+  }
+  flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
+      .or_else("the model's, as memory allows");
+  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights and cache together")
+      .or_else("75 % of memory")
+      .value_name = "GB";
+  flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
+}
+
+void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {
+  auto& sampling = options.sampling;
+  flags.group("Sampling (defaults: the model's generation_config.json, else temperature 0.7 and nothing more)");
+  flags.number("--temperature", sampling.temperature, {0, 2}, "Over 1 evens chances out; 0 takes the likeliest token");
+  flags.number("--top-p", sampling.top_p, {0, 1}, "Keep the likeliest tokens that together have this probability");
+  flags.whole("--top-k", sampling.top_k, {0, kMaxTokens}, "Keep this many likeliest tokens; 0 keeps all");
+  flags.number("--min-p", sampling.min_p, {0, 1}, "Keep tokens at least this likely relative to the likeliest");
+  flags.number("--typical-p", sampling.typical_p, {0, 1}, "Keep tokens of typical surprise up to this probability");
+  flags.number("--xtc-probability", sampling.xtc_probability, {0, 1}, "Chance to drop all likely tokens but the last");
+  flags.number("--xtc-threshold", sampling.xtc_threshold, {0, 1}, "Probability from which a token is likely to XTC");
+  flags.number("--repetition-penalty", sampling.repetition_penalty, {0.01, 10}, "Over 1 makes repeats less likely");
+  flags.whole("--repetition-context-size", sampling.repetition_context_size, {0, kMaxTokens},
+              "Tokens that it looks back at; 0: all");
+  flags.number("--presence-penalty", sampling.presence_penalty, {-2, 2}, "Taken off tokens already generated");
+  flags.number("--frequency-penalty", sampling.frequency_penalty, {-2, 2}, "The same, once for each time");
+  flags.whole("--seed", sampling.seed, {0, std::numeric_limits<std::int64_t>::max()},
+              "The same seed gives the same answer")
+      .or_else("a random one");
+  add_stop_flag(flags, options.stop);
+}
+
+void add_log_flags(FlagSet& flags, LogLevel& level, LogFormat& format) {
+  flags.group("Logging, on standard error");
+  add_choice(flags, "--log-level", level, parse_log_level, "trace, debug, info, warn, error or off").or_else("info");
+  add_choice(flags, "--log-format", format, parse_log_format, "text or json, one line an event").or_else("text");
+}
+
+}  // namespace redpoll::cli

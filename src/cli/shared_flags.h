@@ -1,0 +1,25 @@
+// Flags that several verbs share, bound to the structs that server/ takes.
+#pragma once
+
+#include <string>
+
+#include "api/generation.h"
+#include "cli/flag_set.h"
+#include "server/options.h"
+
+namespace redpoll::cli {
+
+/// --model and the argument MODEL.
+void add_model_flag(FlagSet& flags, std::string& model);
+
+/// Flags that mean nothing to a verb that runs one request at a time are left out with kOne.
+enum class Batching { kOne, kMany };
+void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching);
+
+/// --temperature, --top-p, ..., --seed, --stop: as a request's fields of the same names.
+void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options);
+
+/// --log-level and --log-format.
+void add_log_flags(FlagSet& flags, LogLevel& level, LogFormat& format);
+
+}  // namespace redpoll::cli
