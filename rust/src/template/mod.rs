@@ -204,6 +204,25 @@ mod tests {
         assert!(error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").1.contains("recursion limit exceeded"));
     }
 
+    /// Half a megabyte is the stack of a thread on macOS.
+    #[test]
+    fn recursion_ends_before_a_small_stack_does() {
+        let bombs = [
+            "{% macro f(x) %}{% for i in [1] %}{{ f(x) }}{% endfor %}{% endmacro %}{{ f(1) }}".to_owned(),
+            "{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}".to_owned(),
+            "{% macro f() %}{{ caller }}{% call f() %}x{% endcall %}{% endmacro %}{% call f() %}y{% endcall %}"
+                .to_owned(),
+            "{% include 'chat' %}".to_owned(),
+            format!("{{{{ {}1{} }}}}", "(".repeat(500), ")".repeat(500)),
+            format!("{{{{ {}1{} }}}}", "[".repeat(500), "]".repeat(500)),
+        ];
+        for source in bombs {
+            let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(move || error(&source).1).unwrap();
+            let message = thread.join().unwrap();
+            assert!(message.contains("recursion"), "{message}");
+        }
+    }
+
     #[test]
     fn strftime_now_prints_the_given_time() {
         let template = Template::new("{{ strftime_now('%d %b %Y') }}").unwrap();

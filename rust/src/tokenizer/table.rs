@@ -41,7 +41,7 @@ impl TokenTable {
         for id in 0..size as u32 {
             let token = tokenizer.id_to_token(id);
             let special = token.as_ref().is_some_and(|token| added.is_special_token(token));
-            table.flags.push(u8::from(token.is_some()) * KNOWN | u8::from(special) * SPECIAL);
+            table.flags.push((u8::from(token.is_some()) * KNOWN) | (u8::from(special) * SPECIAL));
             if let Some(token) = token {
                 table.bytes.extend(steps.bytes_of(&token)?);
             }
