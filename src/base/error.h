@@ -71,6 +71,7 @@ namespace internal {
     if (auto status_ = (expression); !status_) return std::unexpected(std::move(status_).error()); \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot be put into parentheses.
 /// `ASSIGN_OR_RETURN(auto value, compute())`: binds the value or returns the Error from the enclosing function.
 #define ASSIGN_OR_RETURN(declaration, expression) \
   ASSIGN_OR_RETURN_INNER(REDPOLL_CONCAT(result_, __LINE__), declaration, expression)
@@ -78,3 +79,4 @@ namespace internal {
   auto result = (expression);                                     \
   if (!result) return std::unexpected(std::move(result).error()); \
   declaration = std::move(*result)
+// NOLINTEND(bugprone-macro-parentheses)
