@@ -90,9 +90,8 @@ class FlagSet {
   std::string argument_name_;
 };
 
-/// An Error unless `text` is valid UTF-8.
+/// An Error unless `text` is valid UTF-8; check_text also refuses an empty one.
 [[nodiscard]] Status check_utf8(std::string_view text);
-/// An Error unless it is also not empty.
 [[nodiscard]] Status check_text(std::string_view text);
 
 template <typename T>

@@ -1,0 +1,99 @@
+#include "cli/command_line.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+namespace redpoll::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::internal::CaptureStderr;
+using testing::internal::CaptureStdout;
+using testing::internal::GetCapturedStderr;
+using testing::internal::GetCapturedStdout;
+
+struct Outcome {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+class CommandLineTest : public testing::Test {
+ protected:
+  CommandLineTest() {
+    for (const char* name : {"serve", "version"}) {
+      FlagSet& flags = command_line_.add_verb(name, "Summary", [this, name] {
+        ran_ = name;
+        return exit_code_;
+      });
+      flags.whole("--port", port_, {0, 65535}, "Port");
+    }
+  }
+
+  Outcome run(std::vector<std::string> arguments) {
+    CaptureStdout();
+    CaptureStderr();
+    const int exit_code = command_line_.run(std::move(arguments));
+    std::string out = GetCapturedStdout();
+    return {exit_code, std::move(out), GetCapturedStderr()};
+  }
+
+  CommandLine command_line_;
+  std::string ran_;
+  int port_ = 8080;
+  int exit_code_ = kExitFine;
+};
+
+TEST_F(CommandLineTest, NoVerbMeansServe) {
+  EXPECT_EQ(run({}).exit_code, kExitFine);
+  EXPECT_EQ(ran_, "serve");
+  EXPECT_EQ(run({"--port", "1"}).exit_code, kExitFine);
+  EXPECT_EQ(port_, 1);
+}
+
+TEST_F(CommandLineTest, AVerbIsRunWithItsExitCode) {
+  exit_code_ = 7;
+  EXPECT_EQ(run({"version"}).exit_code, 7);
+  EXPECT_EQ(ran_, "version");
+  EXPECT_EQ(run({"--version"}).exit_code, 7);
+}
+
+TEST_F(CommandLineTest, UnknownVerbsAreErrorsWithSuggestions) {
+  const Outcome near = run({"serv"});
+  EXPECT_EQ(near.exit_code, kExitUsage);
+  EXPECT_EQ(near.err,
+            "redpoll: there is no command 'serv'; did you mean serve?\n`redpoll --help` lists what there is.\n");
+  EXPECT_EQ(run({"zzzzzz"}).err,
+            "redpoll: there is no command 'zzzzzz'\n`redpoll --help` lists what there is.\n");
+  EXPECT_EQ(ran_, "");
+}
+
+TEST_F(CommandLineTest, APathInPlaceOfAVerbIsTakenForAModel) {
+  const std::string path = std::filesystem::temp_directory_path().string();
+  EXPECT_THAT(run({path}).err, HasSubstr("; to serve that model: redpoll serve " + path + "\n"));
+}
+
+TEST_F(CommandLineTest, WrongFlagsPointToTheHelpOfTheirVerb) {
+  const Outcome outcome = run({"version", "--port", "x"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "redpoll: --port: expected a whole number from 0 to 65535, got 'x'\n"
+            "`redpoll version --help` lists what there is.\n");
+  EXPECT_EQ(ran_, "");
+}
+
+TEST_F(CommandLineTest, HelpGoesToStandardOutputAndRunsNothing) {
+  for (const auto& arguments : std::vector<std::vector<std::string>>{{"--help"}, {"-h"}, {"help"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, kExitFine);
+    EXPECT_THAT(outcome.out, HasSubstr("usage: redpoll [verb] [flags]"));
+  }
+  EXPECT_THAT(run({"serve", "--help"}).out, HasSubstr("usage: redpoll serve [flags]"));
+  EXPECT_THAT(run({"help", "serve"}).out, HasSubstr("usage: redpoll serve [flags]"));
+  EXPECT_EQ(ran_, "");
+}
+
+}  // namespace
+}  // namespace redpoll::cli
