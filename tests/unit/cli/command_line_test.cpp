@@ -64,8 +64,7 @@ TEST_F(CommandLineTest, UnknownVerbsAreErrorsWithSuggestions) {
   EXPECT_EQ(near.exit_code, kExitUsage);
   EXPECT_EQ(near.err,
             "redpoll: there is no command 'serv'; did you mean serve?\n`redpoll --help` lists what there is.\n");
-  EXPECT_EQ(run({"zzzzzz"}).err,
-            "redpoll: there is no command 'zzzzzz'\n`redpoll --help` lists what there is.\n");
+  EXPECT_EQ(run({"zzzzzz"}).err, "redpoll: there is no command 'zzzzzz'\n`redpoll --help` lists what there is.\n");
   EXPECT_EQ(ran_, "");
 }
 
