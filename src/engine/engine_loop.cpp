@@ -84,7 +84,8 @@ void EngineLoop::step() {
   if (is_stopping_) return;
   const std::vector<Scheduled>& scheduled = scheduler_.schedule();
   is_idle_ = scheduled.empty();
-  if (is_idle_) return publish();
+  publish();  // before the step, which may take long: who is new is seen, and who runs in it
+  if (is_idle_) return;
 
   build_batch(scheduled, options_.block_tokens, batch_);
   const Clock::TimePoint started_at = clock_.now();

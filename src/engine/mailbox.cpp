@@ -20,6 +20,7 @@ Status Mailbox::submit(Request request, Clock::TimePoint now) {
     RETURN_IF_ERROR(check_state());
     RETURN_IF_ERROR(check_request(request));
     unfinished_.insert(request.id);
+    unpublished_.push_back(waiting_stats(request));
     commands_.submissions.push_back({.request = std::move(request), .submitted_at = now});
   }
   changed_.notify_one();
@@ -97,10 +98,8 @@ void Mailbox::wake() {
 EngineStats Mailbox::stats(Clock::TimePoint now) const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = snapshot_;
-  stats.waiting += static_cast<int>(commands_.submissions.size());
-  for (const Submission& submission : commands_.submissions) {
-    stats.requests.push_back(waiting_stats(submission.request));
-  }
+  stats.waiting += static_cast<int>(unpublished_.size());
+  stats.requests.insert(stats.requests.end(), unpublished_.begin(), unpublished_.end());
   const StepRates rates = statistics_.rates(now);
   stats.step_ms_p50 = rates.step_ms_p50;
   stats.tokens_per_s = rates.tokens_per_s;
@@ -119,13 +118,12 @@ Commands Mailbox::close(EngineState state, std::string reason) {
   snapshot_.state = state;
   snapshot_.reason = std::move(reason);
   unfinished_.clear();
-  return std::exchange(commands_, {});
+  return hand_over();
 }
 
 Commands Mailbox::take() {
   const std::lock_guard lock(mutex_);
-  woken_ = false;
-  return std::exchange(commands_, {});
+  return hand_over();
 }
 
 Commands Mailbox::wait_and_take() {
@@ -133,7 +131,13 @@ Commands Mailbox::wait_and_take() {
   changed_.wait(lock, [this] {
     return woken_ || commands_.stop || !commands_.submissions.empty() || !commands_.cancellations.empty();
   });
+  return hand_over();
+}
+
+/// With the lock held. What is handed over stays in the stats until the engine thread publishes its own picture of it.
+Commands Mailbox::hand_over() {
   woken_ = false;
+  num_taken_ = unpublished_.size();
   return std::exchange(commands_, {});
 }
 
@@ -147,6 +151,8 @@ void Mailbox::publish(EngineStats snapshot) {
   snapshot.state = snapshot_.state;
   snapshot.reason = snapshot_.reason;
   snapshot_ = std::move(snapshot);
+  unpublished_.erase(unpublished_.begin(), unpublished_.begin() + static_cast<std::ptrdiff_t>(num_taken_));
+  num_taken_ = 0;
 }
 
 void Mailbox::record(const StepRecord& step) {

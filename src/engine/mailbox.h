@@ -63,12 +63,15 @@ class Mailbox {
  private:
   [[nodiscard]] Status check_state() const;
   [[nodiscard]] Status check_request(const Request& request) const;
+  [[nodiscard]] Commands hand_over();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   AdmissionLimits limits_;
   std::unordered_set<RequestId> unfinished_;
   Commands commands_;
+  std::vector<RequestStats> unpublished_;  // submitted, and not in the snapshot yet
+  std::size_t num_taken_ = 0;              // of them, by the engine thread
   bool woken_ = false;
   EngineStats snapshot_;
   StepStatistics statistics_;

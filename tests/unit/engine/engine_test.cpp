@@ -323,13 +323,35 @@ TEST(EngineTest, StatsAnswerWhileAStepRuns) {
   EXPECT_EQ(stats.requests[1].state, "waiting");
   EXPECT_EQ(stats.requests[1].prompt_tokens, 7);
   EXPECT_EQ(stats.block_tokens, 4);
-  EXPECT_EQ(stats.blocks_used, 4);
-  EXPECT_EQ(stats.kv_bytes_used, 16 * test::scripted_bytes_per_token());
+  EXPECT_EQ(stats.blocks_used, 8) << "those of the step that runs, too";
+  EXPECT_EQ(stats.kv_bytes_used, 32 * test::scripted_bytes_per_token());
   EXPECT_EQ(stats.vocab_size, 64);
   EXPECT_EQ(stats.max_context, 1024);
   gate.open();
   EXPECT_TRUE(running.events->wait_until_done());
   EXPECT_TRUE(waiting.events->wait_until_done());
+}
+
+TEST(EngineTest, ARequestIsNeverMissingFromTheStats) {
+  test::Gate gate;
+  const auto engine =
+      start_engine({.max_batch = 1, .step_tokens = 16, .block_tokens = 4},
+                   scripted_loader({.before_step = [&](const kernels::RaggedBatch& /*batch*/) { gate.wait(); }}));
+  const Running running = submit(*engine, make_request(make_prompt(40, 1), 5));
+  // Until the gate opens its first step cannot end; before that, the engine thread takes the command at any moment.
+  const auto look = [&] {
+    const EngineStats stats = engine->stats();
+    ASSERT_EQ(stats.running + stats.waiting, 1);
+    ASSERT_EQ(stats.requests.size(), 1U);
+    ASSERT_EQ(stats.requests[0].name, "request-1");
+  };
+  for (int i = 0; i < 1000; ++i) look();
+  ASSERT_TRUE(gate.wait_for_arrival());
+  look();
+  EXPECT_EQ(engine->stats().running, 1) << "its first step is on its way";
+  EXPECT_EQ(engine->stats().requests[0].state, "prefill");
+  gate.open();
+  EXPECT_TRUE(running.events->wait_until_done());
 }
 
 TEST(EngineTest, TakesNoProcessorTimeWhenIdle) {
