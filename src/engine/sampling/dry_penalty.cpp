@@ -11,14 +11,32 @@ namespace {
 
 constexpr double kMaxPenalty = 1e9;  // rules a token out, and is still a number
 
+/// How many of the tokens come after the last whole occurrence of `breaker`; all if there is none. Read from the end,
+/// as Knuth, Morris and Pratt do (1977): a client chooses both, so comparing at every place could take their product.
+std::size_t tokens_after_last(std::span<const TokenId> breaker, std::span<const TokenId> tokens) {
+  const std::size_t size = breaker.size();
+  if (size == 0 || size > tokens.size()) return tokens.size();
+  const auto wanted = [&](std::size_t i) { return breaker[size - 1 - i]; };
+  // borders[i]: the longest proper prefix of the reversed breaker that also ends its first i + 1 tokens.
+  std::vector<std::size_t> borders(size, 0);
+  const auto extend = [&](std::size_t matched, TokenId next) {
+    while (matched > 0 && wanted(matched) != next) matched = borders[matched - 1];
+    return wanted(matched) == next ? matched + 1 : matched;
+  };
+  for (std::size_t i = 1; i < size; ++i) borders[i] = extend(borders[i - 1], wanted(i));
+  std::size_t matched = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    matched = extend(matched, tokens[tokens.size() - 1 - i]);
+    if (matched == size) return i + 1 - size;
+  }
+  return tokens.size();
+}
+
 /// How many tokens at the end come after the last whole occurrence of any breaker.
 std::size_t tokens_after_last_breaker(const SamplingParams& params, std::span<const TokenId> tokens) {
   std::size_t left = tokens.size();
   for (const std::vector<TokenId>& breaker : params.dry_sequence_breakers) {
-    if (breaker.empty()) continue;
-    const auto found = std::ranges::find_end(tokens, breaker);
-    if (found.empty()) continue;
-    left = std::min(left, static_cast<std::size_t>(tokens.end() - found.end()));
+    left = std::min(left, tokens_after_last(breaker, tokens));
   }
   return left;
 }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -119,11 +121,6 @@ TEST(DryTest, NeverPenalizesABreaker) {
   EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, 0));
 }
 
-TEST(DryTest, StaysANumberHoweverLongTheRepetition) {
-  const auto logits = apply(std::vector<float>(5, 0), dry_params(), std::vector<TokenId>(5000, 3));
-  EXPECT_THAT(logits[3], FloatEq(-1e9F));
-}
-
 /// The definition, token by token.
 std::map<TokenId, int> longest_matches(const std::vector<TokenId>& tokens) {
   std::map<TokenId, int> best;
@@ -137,6 +134,44 @@ std::map<TokenId, int> longest_matches(const std::vector<TokenId>& tokens) {
     longest = std::max(longest, length);
   }
   return best;
+}
+
+TEST(DryTest, FindsTheLastOfManyOccurrencesOfABreaker) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<TokenId> tokens(random() % 40);
+    for (TokenId& token : tokens) token = static_cast<TokenId>(random() % 2);
+    std::vector<TokenId> breaker(1 + random() % 5);
+    for (TokenId& token : breaker) token = static_cast<TokenId>(random() % 2);
+    SamplingParams params = dry_params();
+    params.dry_sequence_breakers = {breaker};
+    const auto last = std::ranges::find_end(tokens, breaker);
+    const int after = last.empty() ? 1000 : static_cast<int>(tokens.end() - last.end());
+    const auto logits = apply(std::vector<float>(2, 0), params, tokens);
+    const auto matches = longest_matches(tokens);
+    for (TokenId id = 0; id < 2; ++id) {
+      const int length = std::min(matches.contains(id) ? matches.at(id) : 0, after);
+      const bool is_breaker = breaker == std::vector<TokenId>{id};
+      const double want = length >= 2 && !is_breaker ? -std::min(std::pow(2.0, length - 2), 1e9) : 0;
+      ASSERT_FLOAT_EQ(logits[static_cast<std::size_t>(id)], static_cast<float>(want)) << "case " << i;
+    }
+  }
+}
+
+// A client chooses both the text and the breakers. Compared at every place, these take 25 billion steps for one token.
+TEST(DryTest, TakesTimeInProportionToTheTextWhateverTheBreakers) {
+  SamplingParams params = dry_params();
+  std::vector<TokenId> nearly_there(20'000, 3);
+  nearly_there.front() = 4;
+  params.dry_sequence_breakers.assign(64, nearly_there);
+  const auto started = std::chrono::steady_clock::now();
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, std::vector<TokenId>(40'000, 3))[3], FloatEq(-1e9F));
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(3));
+}
+
+TEST(DryTest, StaysANumberHoweverLongTheRepetition) {
+  const auto logits = apply(std::vector<float>(5, 0), dry_params(), std::vector<TokenId>(5000, 3));
+  EXPECT_THAT(logits[3], FloatEq(-1e9F));
 }
 
 TEST(DryTest, AgreesWithItsDefinitionOnRandomTexts) {
