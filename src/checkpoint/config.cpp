@@ -9,6 +9,7 @@ namespace {
 constexpr std::int64_t kMaxWidth = 1 << 20;
 constexpr std::int64_t kMaxLayers = 1 << 14;
 constexpr std::int64_t kMaxHeads = 1 << 16;
+constexpr std::int64_t kMaxAllHeads = 1 << 24;  // num_attention_heads * head_dim, which models compute as int
 constexpr std::int64_t kMaxIntermediate = 1 << 24;
 constexpr std::int64_t kMaxVocabulary = 1 << 26;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
@@ -128,6 +129,16 @@ void read_switches(FieldReader& fields, Config& config) {
   fields.texts("layer_types", config.layer_types);
 }
 
+Status check_heads_width(const Config& config) {
+  const std::int64_t width = std::int64_t{config.num_attention_heads} * config.head_dim;
+  if (width <= kMaxAllHeads) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "'head_dim': " + std::to_string(config.head_dim) + " for each of " +
+                  std::to_string(config.num_attention_heads) + " heads makes " + std::to_string(width) +
+                  ", expected at most " + std::to_string(kMaxAllHeads),
+              "head_dim");
+}
+
 Status check_heads(Config& config) {
   const auto divides = [](int whole, int part) { return part > 0 && whole % part == 0; };
   if (config.num_attention_heads > 0 && !divides(config.num_attention_heads, config.num_key_value_heads)) {
@@ -174,6 +185,7 @@ Result<Config> config_from_json(json::object object) {
     return fail(ErrorCode::kInvalidArgument, "'model_type' is missing", "model_type");
   }
   RETURN_IF_ERROR(check_heads(config));
+  RETURN_IF_ERROR(check_heads_width(config));
   return config;
 }
 

@@ -101,6 +101,16 @@ TEST(ConfigTest, HeadsMustDivide) {
   EXPECT_EQ(message(R"({"model_type":"m","hidden_size":64,"num_attention_heads":5,"head_dim":16})"), "");
 }
 
+TEST(ConfigTest, AllHeadsTogetherHaveALimit) {
+  const auto heads = [](int num_heads, int head_dim) {
+    return R"({"model_type":"m","num_attention_heads":)" + std::to_string(num_heads) + R"(,"head_dim":)" +
+           std::to_string(head_dim) + "}";
+  };
+  EXPECT_EQ(message(heads(65536, 256)), "");
+  EXPECT_EQ(message(heads(65536, 65536)),
+            "'head_dim': 65536 for each of 65536 heads makes 4294967296, expected at most 16777216");
+}
+
 TEST(ConfigTest, WrongTypesAndMissingTypeAreErrors) {
   EXPECT_EQ(message("[]"), "expected an object, got array");
   EXPECT_EQ(message("{}"), "'model_type' is missing");
