@@ -117,10 +117,11 @@ const Tensor* ParameterMap::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> ParameterMap::names() const {
+std::vector<std::string> ParameterMap::names(std::string_view prefix) const {
   std::vector<std::string> names;
-  names.reserve(tensors_.size());
-  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  for (auto at = tensors_.lower_bound(prefix); at != tensors_.end() && at->first.starts_with(prefix); ++at) {
+    names.push_back(at->first);
+  }
   return names;
 }
 

@@ -82,8 +82,8 @@ class ParameterMap {
   /// nullptr if there is no such tensor. The pointer lives as long as the map is not changed.
   [[nodiscard]] const Tensor* find(std::string_view name) const;
   [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// All names, sorted.
-  [[nodiscard]] std::vector<std::string> names() const;
+  /// All names that start with `prefix`, sorted. Costs no more than what it finds.
+  [[nodiscard]] std::vector<std::string> names(std::string_view prefix = {}) const;
   [[nodiscard]] std::size_t size() const { return tensors_.size(); }
   [[nodiscard]] bool empty() const { return tensors_.empty(); }
   /// The sum of the tensors' bytes.

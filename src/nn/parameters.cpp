@@ -79,8 +79,8 @@ Scope Scope::operator[](std::string_view name) const { return {parameters_, full
 bool Scope::has(std::string_view name) const { return parameters_.checkpoint_.parameters.find(full(name)) != nullptr; }
 
 void Scope::ignore() const {
-  for (const std::string& name : parameters_.checkpoint_.parameters.names()) {
-    if (name.starts_with(prefix_)) parameters_.read_.insert(name);
+  for (std::string& name : parameters_.checkpoint_.parameters.names(prefix_)) {
+    parameters_.read_.insert(std::move(name));
   }
 }
 

@@ -77,5 +77,13 @@ TEST(HalfTest, FloatsBetweenHalvesAreNotExact) {
   }
 }
 
+TEST(ParameterMapTest, FindsNamesByWhatTheyStartWith) {
+  ParameterMap map;
+  for (const char* name : {"b.x", "a", "b.", "b", "b.y.z", "c.b.x"}) ASSERT_TRUE(map.insert(name, {}));
+  EXPECT_EQ(map.names("b."), (std::vector<std::string>{"b.", "b.x", "b.y.z"}));
+  EXPECT_EQ(map.names("d"), std::vector<std::string>{});
+  EXPECT_EQ(map.names().size(), 6U);
+}
+
 }  // namespace
 }  // namespace redpoll::checkpoint

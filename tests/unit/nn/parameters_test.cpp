@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+
 #include "nn/linear.h"
 
 namespace redpoll::nn {
@@ -77,6 +79,15 @@ TEST_F(ParametersTest, IgnoredTensorsAreNotUnread) {
   const Linear linear(parameters.root()["proj"], 32, 64);
   parameters.root()["rotary"].ignore();
   EXPECT_TRUE(parameters.finish());
+}
+
+// Each layer ignores something: a hostile file may claim 16,384 layers and hold a million tensors.
+TEST_F(ParametersTest, IgnoringLooksAtNothingElse) {
+  for (int i = 0; i < 50'000; ++i) add("other." + std::to_string(i), DType::kU8, {1});
+  Parameters parameters(checkpoint_, *kernels_);
+  const auto started = std::chrono::steady_clock::now();
+  for (int i = 0; i < 16'384; ++i) parameters.root()["layers"][i]["rotary"].ignore();
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(3));
 }
 
 TEST_F(ParametersTest, RefusesAnIntegerWeight) {
