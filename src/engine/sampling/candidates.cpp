@@ -84,17 +84,20 @@ void Candidates::keep_typical_p(double typical_p) {
   std::vector<Surprise> surprises;
   surprises.reserve(items_.size());
   for (const Candidate& c : items_) surprises.push_back({.deviation = std::abs(-log_p(c) - entropy), .candidate = c});
-  std::ranges::sort(surprises, [](const Surprise& a, const Surprise& b) {
-    return a.deviation < b.deviation || (a.deviation == b.deviation && is_likelier(a.candidate, b.candidate));
-  });
+  // A heap, because few are taken of many.
+  const auto comes_later = [](const Surprise& a, const Surprise& b) {
+    return a.deviation > b.deviation || (a.deviation == b.deviation && is_likelier(b.candidate, a.candidate));
+  };
+  std::ranges::make_heap(surprises, comes_later);
 
   items_.clear();
   num_sorted_ = 0;
   double mass = 0;
-  for (const Surprise& surprise : surprises) {
-    if (!items_.empty() && mass >= typical_p) break;
-    mass += std::exp(log_p(surprise.candidate));
-    items_.push_back(surprise.candidate);
+  while (!surprises.empty() && (items_.empty() || mass < typical_p)) {
+    std::ranges::pop_heap(surprises, comes_later);
+    items_.push_back(surprises.back().candidate);
+    mass += std::exp(log_p(surprises.back().candidate));
+    surprises.pop_back();
   }
   max_logit_ = std::ranges::max(items_, {}, &Candidate::logit).logit;
 }
