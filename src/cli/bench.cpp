@@ -1,10 +1,11 @@
-// `redpoll bench`: how fast a model runs on this machine.
+// `redpoll bench`: how fast a model runs on this machine, and what clients of a server see.
 #include <algorithm>
 #include <iostream>
 #include <limits>
 #include <memory>
 
 #include "bench/engine_bench.h"
+#include "bench/serve_bench.h"
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
 
@@ -65,6 +66,36 @@ struct EngineVerb {
   bool as_json = false;
 };
 
+struct ServeVerb {
+  bench::ServeBenchOptions options;
+  bool as_json = false;
+};
+
+int run_serve(const ServeVerb& verb) {
+  if (!verb.options.url.empty() && verb.options.engine != server::EngineSettings{}) {
+    return report_usage("bench serve",
+                        "the flags under Engine are for a server that is started, not for one at a --url");
+  }
+  configure_log({.level = LogLevel::kWarn});
+  return print(bench::run_serve_bench(verb.options, print_progress), verb.as_json);
+}
+
+void add_load_flags(FlagSet& flags, bench::ServeBenchOptions& options) {
+  flags.group("Load");
+  flags.whole("--streams", options.streams, {1, 1000}, "Clients at once, each one request after the other");
+  flags.whole("--requests", options.requests, {1, 1'000'000}, "In all").or_else("two for each stream");
+  flags.whole("--prompt-words", options.prompt_words, {1, 1'000'000},
+              "Random words of each prompt, about as many tokens");
+  flags.whole("--shared-prefix", options.shared_prefix, {0, 1'000'000},
+              "Words before these, the same for the requests that --cache-hit-ratio says");
+  flags
+      .number("--cache-hit-ratio", options.cache_hit_ratio, {0, 1},
+              "Share of the requests that begin with the shared words; the others have words of their own there")
+      .or_else("1");
+  flags.whole("--max-tokens", options.max_tokens, {1, 1'000'000}, "Tokens of each answer");
+  flags.whole("--seed", options.seed, kSeeds, "Of the words");
+}
+
 }  // namespace
 
 void add_bench(CommandLine& command_line) {
@@ -86,6 +117,20 @@ void add_bench(CommandLine& command_line) {
   flags.toggle("--json", verb->as_json, "Print one object: conditions, prefill, decode");
   add_engine_flags(flags, options.engine, Batching::kOne);
   flags.whole("--step-tokens", options.engine.step_tokens, {16, 65'536}, "Tokens computed in one step");
+}
+
+void add_bench_serve(CommandLine& command_line) {
+  const auto verb = std::make_shared<ServeVerb>();
+  FlagSet& flags =
+      command_line.add_verb("bench serve", "Measure what clients of a server see", [verb] { return run_serve(*verb); });
+  bench::ServeBenchOptions& options = verb->options;
+  flags.group("Model");
+  add_model_flag(flags, options.model);
+  flags.text("--url", "URL", options.url, "A server that runs, which --model is then an id of, else the first it lists")
+      .or_else("one is started on a free port");
+  add_load_flags(flags, options);
+  flags.toggle("--json", verb->as_json, "Print one object: conditions, ttft_ms, between_tokens_ms, rates");
+  add_engine_flags(flags, options.engine, Batching::kMany);
 }
 
 }  // namespace redpoll::cli

@@ -39,3 +39,36 @@ def test_a_list_with_a_hole_is_wrong_usage():
     done = run_program("bench", "--batches", "1,,2")
     assert done.returncode == 2
     assert "--batches" in done.stderr and "got nothing" in done.stderr
+
+
+def test_a_server_of_its_own_is_measured_over_http():
+    done = run_program("bench", "serve", "--streams", "2", "--prompt-words", "8", "--shared-prefix", "4",
+                       "--cache-hit-ratio", "0.5", "--max-tokens", "4", "--context-length", "512", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["requests"] == 4 and report["prompt_tokens"] >= 12
+    assert report["conditions"]["context"] == 512 and report["conditions"]["cache_hit_ratio"] == 0.5
+    for name in ["ttft_ms", "between_tokens_ms", "total_ms"]:
+        figures = report[name]
+        assert 0 <= figures["p50"] <= figures["p90"] <= figures["p99"] <= figures["max"], name
+    assert report["ttft_ms"]["p50"] > 0 and report["output_tokens_per_s"] > 0
+
+
+def test_a_running_server_is_measured_by_its_url(server, model):
+    done = run_program("bench", "serve", "--url", server.url, "--streams", "2", "--requests", "3",
+                       "--prompt-words", "4", "--max-tokens", "3")
+    assert done.returncode == 0, done.stderr
+    assert model in done.stdout and server.url in done.stdout
+    assert "\nfirst token" in done.stdout and "\ngenerated tok/s" in done.stdout
+
+
+def test_flags_of_the_engine_do_not_go_with_a_url():
+    done = run_program("bench", "serve", "--url", "http://127.0.0.1:1", "--threads", "1")
+    assert done.returncode == 2
+    assert "the flags under Engine are for a server that is started, not for one at a --url" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_an_error():
+    done = run_program("bench", "serve", "--url", "http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("redpoll: cannot connect to 127.0.0.1:1: ")
