@@ -50,7 +50,7 @@ struct GenerationOptions {
   std::optional<int> max_tokens;
   int min_tokens = 0;
   bool ignore_eos = false;
-  std::vector<std::string> stop;  // up to 16, none empty
+  std::vector<std::string> stop;  // up to 16 of 4096 bytes, none empty
   int num_choices = 1;
   std::optional<int> num_top_logprobs;  // absent: no logprobs; 0: the chosen token's only; up to 20
   bool return_token_ids = false;

@@ -23,6 +23,11 @@ json::value piece_json(const std::string& bytes) {
   return out;
 }
 
+Result<std::string> read_model(JsonReader& reader) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> model, reader.optional_string("model"));
+  return model.value_or("");
+}
+
 // The text under whichever name the client knows; the first present wins.
 Result<std::optional<std::string>> read_text(JsonReader& reader) {
   std::optional<std::string> text;
@@ -61,7 +66,7 @@ Result<TokenizeRequest> parse_tokenize_request(const json::value& body) {
   ASSIGN_OR_RETURN(const std::optional<bool> with_pieces, reader.optional_bool("with_pieces"));
   request.add_special = add_special.value_or(false);
   request.with_pieces = with_pieces.value_or(false);
-  reader.ignore("model");
+  ASSIGN_OR_RETURN(request.model, read_model(reader));
   request.warnings = reader.unread_fields();
   return request;
 }
@@ -90,7 +95,7 @@ Result<DetokenizeRequest> parse_detokenize_request(const json::value& body, cons
   DetokenizeRequest request;
   ASSIGN_OR_RETURN(const json::array* tokens, reader.required_array("tokens"));
   ASSIGN_OR_RETURN(request.tokens, openai::read_token_ids(*tokens, "tokens", limits));
-  reader.ignore("model");
+  ASSIGN_OR_RETURN(request.model, read_model(reader));
   request.warnings = reader.unread_fields();
   return request;
 }
@@ -102,7 +107,7 @@ Result<TemplateRequest> parse_template_request(const json::value& body) {
   JsonReader reader(*object);
   TemplateRequest request;
   ASSIGN_OR_RETURN(request.conversation, read_template_input(reader));
-  reader.ignore("model");
+  ASSIGN_OR_RETURN(request.model, read_model(reader));
   request.warnings = reader.unread_fields();
   return request;
 }

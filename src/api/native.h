@@ -13,6 +13,7 @@
 namespace redpoll::api {
 
 struct TokenizeRequest {
+  std::string model;                              // "": the served one
   std::variant<std::string, Conversation> input;  // text, or messages to be rendered first
   bool add_special = false;  // the tokens that the tokenizer adds by itself; a template writes its own
   bool with_pieces = false;
@@ -31,6 +32,7 @@ struct TokenPiece {
 [[nodiscard]] std::string format_tokens(std::span<const TokenPiece> tokens, bool with_pieces);
 
 struct DetokenizeRequest {
+  std::string model;
   std::vector<TokenId> tokens;
   std::vector<std::string> warnings;
 };
@@ -38,6 +40,7 @@ struct DetokenizeRequest {
 [[nodiscard]] std::string format_detokenized(const std::string& content);
 
 struct TemplateRequest {
+  std::string model;
   Conversation conversation;
   std::vector<std::string> warnings;
 };

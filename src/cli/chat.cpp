@@ -189,8 +189,9 @@ int run(const ChatOptions& options) {
   if (!model) return report(model.error());
   if (!(*model)->chat_template) {
     return report({ErrorCode::kInvalidArgument,
-                   "model '" + (*model)->id + "' has no chat template, so it cannot chat; `redpoll generate --raw` "
-                   "continues a text",
+                   "model '" + (*model)->id +
+                       "' has no chat template, so it cannot chat; `redpoll generate --raw` "
+                       "continues a text",
                    {}});
   }
   return Chat(**model, options).run();

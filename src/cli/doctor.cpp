@@ -84,7 +84,7 @@ int run(bool as_json) {
 void add_doctor(CommandLine& command_line) {
   const auto as_json = std::make_shared<bool>(false);
   FlagSet& flags = command_line.add_verb("doctor", "Say what this machine offers and what is missing",
-                                        [as_json] { return run(*as_json); });
+                                         [as_json] { return run(*as_json); });
   flags.toggle("--json", *as_json, "As a list of objects with name, ok and text");
 }
 

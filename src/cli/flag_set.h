@@ -18,7 +18,7 @@ namespace redpoll::cli {
 enum class FlagKind { kSwitch, kNumber, kText };
 
 struct Flag {
-  std::string name;        // "--max-batch"
+  std::string name;             // "--max-batch"
   std::string value_name = {};  // "N" in help; empty for a switch
   FlagKind kind = FlagKind::kText;
   std::string description;
@@ -27,7 +27,7 @@ struct Flag {
 
   std::string group = {};         // the heading it stands under in help
   std::string default_text = {};  // what holds without it, in help; empty: nothing to say
-  bool repeatable = false;   // every value counts; otherwise the last
+  bool repeatable = false;        // every value counts; otherwise the last
 
   Flag& or_else(std::string text) {
     default_text = std::move(text);

@@ -54,7 +54,8 @@ Result<bool> parse_switch(std::string_view text) {
 
 std::string number_text(double value) {
   std::array<char, 400> buffer;  // the largest double has 309 digits
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
   return error == std::errc() ? std::string(buffer.data(), end) : "?";
 }
 

@@ -58,8 +58,8 @@ Status check_ids(const std::vector<TokenId>& ids, int vocab_size) {
   for (const TokenId id : ids) {
     if (id < vocab_size) continue;
     return fail(ErrorCode::kInvalidArgument, "--prompt-token-ids: expected ids from 0 to " +
-                                                 std::to_string(vocab_size - 1) +
-                                                 ", the model's vocabulary; got " + std::to_string(id));
+                                                 std::to_string(vocab_size - 1) + ", the model's vocabulary; got " +
+                                                 std::to_string(id));
   }
   return {};
 }

@@ -64,8 +64,8 @@ std::string verb_help(std::string_view verb, std::string_view summary, const Fla
   // One with a dash inside shows more.
   const auto dashed = std::ranges::find_if(flags.flags(), [](const Flag& f) { return f.name.rfind('-') > 1; });
   const std::string& example = dashed == flags.flags().end() ? flags.flags().back().name : dashed->name;
-  return text + "\nAny flag may also be given in the environment: " + environment_name(example) + " is " + example +
-         ". Flags win.\n";
+  return text + "\nAny flag may also be given in the environment (" + environment_name(example) + " is " + example +
+         ").\nThe command line wins.\n";
 }
 
 std::string program_help(const std::vector<std::pair<std::string, std::string>>& verbs) {

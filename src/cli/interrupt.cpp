@@ -15,7 +15,7 @@ void on_interrupt(int) { interrupt_requested = true; }
 
 InterruptGuard::InterruptGuard() {
   interrupt_requested = false;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_interrupt;  // without SA_RESTART
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);

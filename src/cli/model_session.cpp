@@ -49,9 +49,8 @@ Result<LocalAnswer> generate_answer(server::ServedModel& model, server::Prepared
                                     const std::function<void(std::string_view)>& on_text) {
   const InterruptGuard guard;
   const auto wakeup = std::make_shared<Wakeup>();
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<server::Generation> generation,
-      server::Generation::start(model, std::move(prepared), "local", [wakeup] { wakeup->notify(); }));
+  ASSIGN_OR_RETURN(const std::unique_ptr<server::Generation> generation,
+                   server::Generation::start(model, std::move(prepared), "local", [wakeup] { wakeup->notify(); }));
   LocalAnswer local;
   api::Answer& answer = local.answer;
   answer.choices.resize(1);

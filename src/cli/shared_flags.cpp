@@ -36,8 +36,9 @@ Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<T> (
 
 void add_model_flag(FlagSet& flags, std::string& model) {
   flags
-      .text("--model", "M", model,
-            "A folder with config.json, a .gguf file, org/name in the local Hugging Face cache, or a unique part of one")
+      .text(
+          "--model", "M", model,
+          "A folder with config.json, a .gguf file, org/name in the local Hugging Face cache, or a unique part of one")
       .or_else("the starter model");
   flags.take_argument("MODEL", "--model");
 }
@@ -73,8 +74,9 @@ void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {
               "Tokens that it looks back at; 0: all");
   flags.number("--presence-penalty", sampling.presence_penalty, {-2, 2}, "Taken off tokens already generated");
   flags.number("--frequency-penalty", sampling.frequency_penalty, {-2, 2}, "The same, once for each time");
-  flags.whole("--seed", sampling.seed, {0, std::numeric_limits<std::int64_t>::max()},
-              "The same seed gives the same answer")
+  flags
+      .whole("--seed", sampling.seed, {0, std::numeric_limits<std::int64_t>::max()},
+             "The same seed gives the same answer")
       .or_else("a random one");
   add_stop_flag(flags, options.stop);
 }

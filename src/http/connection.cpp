@@ -28,6 +28,10 @@ std::string describe(const asio::ip::tcp::endpoint& endpoint) {
   return (address.is_v6() ? "[" + text + "]" : text) + ":" + std::to_string(endpoint.port());
 }
 
+void add_missing_header(Response& response, std::string_view name, std::string_view value) {
+  if (find_header(response.headers, name) == nullptr) response.headers.emplace_back(name, value);
+}
+
 }  // namespace
 
 // One request and what becomes of it.
@@ -68,7 +72,7 @@ Task<void> Connection::refuse() {
   turn.keep_alive = false;
   turn.request.id = choose_request_id({});
   set_error(turn, 503, Error{ErrorCode::kUnavailable, "too many connections; try again later", {}});
-  turn.response.headers.emplace_back("retry-after", "1");
+  add_missing_header(turn.response, "retry-after", "1");
   co_await write_response(turn);
   report(turn);
   co_await link_->close_gently(kGentleCloseLimit);
@@ -135,7 +139,7 @@ bool Connection::admit(Turn& turn) const {
   if (!admit_origin(turn)) return false;
   if (auto status = check_api_key(security, context_->keys, turn.request); !status) {
     set_error(turn, 401, std::move(status).error());
-    turn.response.headers.emplace_back("www-authenticate", "Bearer");
+    add_missing_header(turn.response, "www-authenticate", "Bearer");
     return false;
   }
   if (!find_route(turn)) return false;
@@ -207,7 +211,7 @@ bool Connection::find_route(Turn& turn) const {
                     "expected " + match->allowed_methods + " for " + turn.request.path + "; got " + method,
                     {}});
   }
-  turn.response.headers.emplace_back("allow", match->allowed_methods);
+  add_missing_header(turn.response, "allow", match->allowed_methods);
   return false;
 }
 
@@ -262,9 +266,13 @@ Task<void> Connection::end_failed_stream(const Turn& turn, ConnectionExchange& e
   const ErrorContext context{500, Error{ErrorCode::kInternal, "internal error; the server's log says more", {}},
                              turn.request.path, turn.request.id};
   const auto& options = context_->options;
-  const std::string data =
-      options.format_stream_error ? options.format_stream_error(context) : options.format_error(context).body;
-  (void)co_await exchange.send(data, {});
+  std::vector<std::string> last_events;
+  if (options.format_stream_error) {
+    last_events = options.format_stream_error(context);
+  } else {
+    last_events.push_back(options.format_error(context).body);
+  }
+  for (const std::string& data : last_events) (void)co_await exchange.send(data, {});
 }
 
 void Connection::set_error(Turn& turn, int status, Error error) const {

@@ -24,6 +24,7 @@ Task<EventStream*> ConnectionExchange::open_event_stream(std::vector<Header> hea
   stream_opened_ = true;
   head_.content_type = "text/event-stream";
   head_.chunked = !head_.http_1_0;
+  if (head_.http_1_0) head_.keep_alive = false;  // only the connection's end can end its body
   head_.headers.emplace_back("cache-control", "no-cache");
   head_.headers.emplace_back("x-accel-buffering", "no");  // nginx would collect events otherwise
   for (Header& header : headers) head_.headers.push_back(std::move(header));

@@ -28,11 +28,12 @@ struct ErrorContext {
   std::string request_id;
 };
 
-/// Makes the Response to an ErrorContext; headers that the protocol demands (WWW-Authenticate, Allow) are added after.
+/// Makes the Response to an ErrorContext. Headers that the protocol demands (WWW-Authenticate, Allow, Retry-After) are
+/// added where it has none of its own.
 using ErrorFormatter = std::function<Response(const ErrorContext&)>;
 
-/// Makes the data of the last event of a stream whose handler threw.
-using StreamErrorFormatter = std::function<std::string(const ErrorContext&)>;
+/// Makes the data of the last events of a stream whose handler threw.
+using StreamErrorFormatter = std::function<std::vector<std::string>(const ErrorContext&)>;
 
 /// {"error":{"message":...,"code":...}}: what is used without a formatter.
 [[nodiscard]] Response default_error_response(const ErrorContext& context);

@@ -12,8 +12,9 @@
 
 namespace redpoll::http {
 
-/// Owns its threads. What handlers use must outlive `stop`: stop the server first, then the engine and the workers that
-/// wake its coroutines, and destroy the server last. Its functions may be called from any thread but an I/O thread.
+/// Owns its threads. Take things down in this order: stop the server; end the workers that wake its coroutines; destroy
+/// the server, and with it the coroutines that had not ended; then what those use. Its functions may be called from any
+/// thread but an I/O thread.
 class Server {
  public:
   /// Listens and serves. kIo if the address cannot be had; the message says which and why.

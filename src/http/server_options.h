@@ -37,7 +37,7 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout{120'000};      // for one write to a client that does not read
   SecurityOptions security;
   ErrorFormatter format_error;                          // default: default_error_response
-  StreamErrorFormatter format_stream_error;             // default: the body of format_error
+  StreamErrorFormatter format_stream_error;             // default: one event, the body of format_error
   std::function<void(const AccessRecord&)> access_log;  // called on an I/O thread after each exchange; must not block
 };
 

@@ -70,8 +70,7 @@ class Kernels {
   /// x (tokens, heads, head_dim) rotated by each token's position in batch.positions.
   [[nodiscard]] virtual mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const = 0;
   /// Stores k and v (tokens, kv_heads, head_dim) at each token's place in its row's blocks.
-  virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
-                        const RaggedBatch& batch) const = 0;
+  virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const = 0;
   /// Causal attention of q (tokens, heads, head_dim) over each row's own blocks, write_kv done -> same shape. A token
   /// at position p sees positions 0..p of its row. heads is a multiple of kv_heads; head h reads kv head
   /// h / (heads / kv_heads). Scores are scaled by `scale` before the softmax.

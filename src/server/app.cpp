@@ -46,19 +46,31 @@ http::Handler generates(AppContext& context, const Protocol& protocol) {
   };
 }
 
+// What needs the model answers 503 until there is one.
+http::Handler once_loaded(const AppContext& context, http::Handler handler) {
+  return [&context, handler = std::move(handler)](http::Request& request,
+                                                  http::Exchange& exchange) -> http::Task<http::Response> {
+    if (!context.loaded) co_return error_response(Error{ErrorCode::kUnavailable, std::string(kLoadingReason), {}});
+    co_return co_await handler(request, exchange);
+  };
+}
+
 http::Router make_router(AppContext& context) {
   http::Router router;
-  router.add("POST", "/v1/chat/completions", generates(context, openai_chat_protocol()));
-  router.add("POST", "/v1/completions", generates(context, openai_completions_protocol()));
-  router.add("GET", "/v1/models", on_get(context, get_models));
-  router.add("GET", "/v1/models/{id}", on_get(context, get_model));
+  const auto add = [&](std::string_view method, std::string_view pattern, http::Handler handler) {
+    router.add(std::string(method), pattern, once_loaded(context, std::move(handler)));
+  };
   router.add("GET", "/health", on_get(context, get_health));
-  router.add("GET", "/stats", on_get(context, get_stats));
-  router.add("GET", "/metrics", on_get(context, get_metrics));
-  router.add("POST", "/tokenize", on_post(context, post_tokenize));
-  router.add("POST", "/detokenize", on_post(context, post_detokenize));
-  router.add("POST", "/apply-template", on_post(context, post_apply_template));
-  if (context.options.web_page) router.add("GET", "/", on_get(context, get_page));
+  add("POST", "/v1/chat/completions", generates(context, openai_chat_protocol()));
+  add("POST", "/v1/completions", generates(context, openai_completions_protocol()));
+  add("GET", "/v1/models", on_get(context, get_models));
+  add("GET", "/v1/models/{id}", on_get(context, get_model));
+  add("GET", "/stats", on_get(context, get_stats));
+  add("GET", "/metrics", on_get(context, get_metrics));
+  add("POST", "/tokenize", on_post(context, post_tokenize));
+  add("POST", "/detokenize", on_post(context, post_detokenize));
+  add("POST", "/apply-template", on_post(context, post_apply_template));
+  if (context.options.web_page) add("GET", "/", on_get(context, get_page));
   return router;
 }
 
@@ -83,11 +95,11 @@ http::ServerOptions http_options(const ServerOptions& options, std::vector<std::
   http.format_error = [](const http::ErrorContext& context) {
     http::Response response = error_response(context.error);
     response.status = context.status;
-    // The HTTP server adds this one itself.
-    std::erase_if(response.headers, [](const http::Header& header) { return header.first == "WWW-Authenticate"; });
     return response;
   };
-  http.format_stream_error = [](const http::ErrorContext& context) { return api::openai_error_body(context.error); };
+  http.format_stream_error = [](const http::ErrorContext& context) {
+    return std::vector<std::string>{api::openai_error_body(context.error), "[DONE]"};
+  };
   http.access_log = log_access;
   return http;
 }
@@ -112,31 +124,35 @@ std::string url_host(const std::string& host) {
 
 api::RequestLimits AppContext::limits() const {
   api::RequestLimits limits;
-  limits.max_prompts = options.engine.max_queue;  // more could never be accepted at once
+  limits.max_prompts = options.engine.max_batch + options.engine.max_queue;  // more could never be accepted at once
   limits.vocab_size = model->vocab_size;
   return limits;
 }
 
-// Destruction runs backwards: engine and workers go before the server whose coroutines they wake.
 class App::Impl {
  public:
-  std::unique_ptr<http::Server> server;
   std::unique_ptr<AppContext> context;
+  std::unique_ptr<http::Server> server;
 
-  static Result<std::unique_ptr<Impl>> listen(const ServerOptions& options, std::shared_ptr<ServedModel> model,
-                                              const std::vector<std::string>& keys);
-  ~Impl() {
-    if (server) (void)server->stop(std::chrono::milliseconds{0});
-  }
+  static Result<std::unique_ptr<Impl>> listen(const ServerOptions& options, const std::vector<std::string>& keys);
+  ~Impl();
 };
 
-Result<std::unique_ptr<App::Impl>> App::Impl::listen(const ServerOptions& options, std::shared_ptr<ServedModel> model,
+// A handler that a worker holds may outlast the stopping of the server. Its coroutine ends with the server's destructor
+// at the latest, still using the context, and the worker must not wake it after that.
+App::Impl::~Impl() {
+  if (!server) return;
+  (void)server->stop(std::chrono::milliseconds{0});
+  context->workers.reset();
+  server.reset();
+}
+
+Result<std::unique_ptr<App::Impl>> App::Impl::listen(const ServerOptions& options,
                                                      const std::vector<std::string>& keys) {
   auto impl = std::make_unique<Impl>();
   impl->context = std::make_unique<AppContext>();
   AppContext& context = *impl->context;
   context.options = options;
-  context.model = std::move(model);
   context.key_required = !keys.empty();
   context.version = REDPOLL_VERSION;
   context.started_at = system_clock().now();
@@ -150,20 +166,23 @@ Result<std::unique_ptr<App::Impl>> App::Impl::listen(const ServerOptions& option
 App::App(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 App::~App() = default;
 
-// Whatever is wrong with the flags shows before a model loads for a minute.
 Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Progress& progress) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
   ASSIGN_OR_RETURN(const ModelLocation location, locate_model(options.model, ModelPlaces::from_environment()));
-  ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> model,
-                   load_served_model(location, {options.alias, options.engine}, progress));
-  ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, std::move(model), keys));
-  return std::unique_ptr<App>(new App(std::move(impl)));
+  const LoadOptions load{options.alias, options.engine};
+  return start_with(options, [&] { return load_served_model(location, load, progress); }, progress);
 }
 
-Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, std::shared_ptr<ServedModel> model) {
+// Whatever is wrong with the flags, a port that is taken among them, shows before a model loads for a minute.
+Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, const ModelSource& source,
+                                             const Progress& progress) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
-  ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, std::move(model), keys));
-  return std::unique_ptr<App>(new App(std::move(impl)));
+  ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, keys));
+  AppContext& context = *impl->context;
+  std::unique_ptr<App> app(new App(std::move(impl)));
+  if (progress) progress("listening on " + app->base_url());
+  ASSIGN_OR_RETURN(context.model, source());
+  context.loaded = true;
+  return app;
 }
 
 std::string App::base_url() const {

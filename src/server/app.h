@@ -1,8 +1,9 @@
-// App: the whole server as one object. Loads the model, starts the engine, the workers and the HTTP server, and takes
-// them down in the right order.
+// App: the whole server as one object. Starts the HTTP server and the workers, loads the model, and takes them down in
+// the right order.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,13 +15,17 @@ namespace redpoll::server {
 
 struct AppContext;
 
+/// Called once, on the calling thread, after the server has begun to listen.
+using ModelSource = std::function<Result<std::shared_ptr<ServedModel>>()>;
+
 class App {
  public:
-  /// Everything from finding the model to listening. Errors are worded for the person who typed the command.
+  /// Finds the model, listens, then loads it; until that is done every route answers 503. Errors are worded for the
+  /// person who typed the command.
   [[nodiscard]] static Result<std::unique_ptr<App>> start(const ServerOptions& options, const Progress& progress);
-  /// The same around a model that is already loaded; `options.model`, `alias` and `engine` are not read.
-  [[nodiscard]] static Result<std::unique_ptr<App>> start_with(const ServerOptions& options,
-                                                               std::shared_ptr<ServedModel> model);
+  /// The same around a model from elsewhere; `options.model` and `alias` are not read.
+  [[nodiscard]] static Result<std::unique_ptr<App>> start_with(const ServerOptions& options, const ModelSource& source,
+                                                               const Progress& progress = {});
   ~App();  // stops with no grace unless `stop` was called
   App(const App&) = delete;
   App& operator=(const App&) = delete;

@@ -1,8 +1,10 @@
 // AppContext: what the handlers of one server share. The App owns it; handlers borrow it while the server runs.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "api/generation.h"
 #include "base/clock.h"
@@ -13,9 +15,13 @@
 
 namespace redpoll::server {
 
+/// Why nothing but /health answers before `AppContext::loaded`.
+inline constexpr std::string_view kLoadingReason = "the model is still being loaded";
+
 struct AppContext {
   ServerOptions options;
-  std::shared_ptr<ServedModel> model;
+  std::shared_ptr<ServedModel> model;  // written once, before `loaded`; no handler but /health runs earlier
+  std::atomic<bool> loaded = false;
   bool key_required = false;
   std::string version;
   Clock::TimePoint started_at;

@@ -205,8 +205,8 @@ void Generation::end_choice(Choice& choice, api::FinishReason reason, const api:
                                       .timings = timings});
 }
 
-// For a choice that a stop string ends: the engine's own figures would come a step later, and nobody should wait for
-// them. The queue counts as prefill here.
+// For a choice that the engine has not finished. If a stop string ends it, the engine's own figures would come a step
+// later, and nobody should wait for them. The queue counts as prefill here.
 api::Timings Generation::measured_timings(const Choice& choice) const {
   const double ttft_ms = milliseconds_between(submitted_at_, *choice.first_token_at);
   return {.queue_ms = 0,
@@ -249,10 +249,12 @@ api::Usage Generation::usage() const {
 api::Timings Generation::timings() const {
   api::Timings slowest;
   for (const auto& choice : choices_) {
-    slowest.queue_ms = std::max(slowest.queue_ms, choice->timings.queue_ms);
-    slowest.prefill_ms = std::max(slowest.prefill_ms, choice->timings.prefill_ms);
-    slowest.decode_ms = std::max(slowest.decode_ms, choice->timings.decode_ms);
-    slowest.ttft_ms = std::max(slowest.ttft_ms, choice->timings.ttft_ms);
+    const bool unfinished = !choice->ended && choice->first_token_at;
+    const api::Timings timings = unfinished ? measured_timings(*choice) : choice->timings;
+    slowest.queue_ms = std::max(slowest.queue_ms, timings.queue_ms);
+    slowest.prefill_ms = std::max(slowest.prefill_ms, timings.prefill_ms);
+    slowest.decode_ms = std::max(slowest.decode_ms, timings.decode_ms);
+    slowest.ttft_ms = std::max(slowest.ttft_ms, timings.ttft_ms);
   }
   return slowest;
 }

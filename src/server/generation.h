@@ -63,7 +63,7 @@ class Generation {
   [[nodiscard]] const PreparedGeneration& prepared() const { return prepared_; }
   [[nodiscard]] int num_choices() const { return static_cast<int>(choices_.size()); }
   [[nodiscard]] const std::vector<TokenId>& prompt_of(int choice) const;
-  /// Of the whole request so far; timings are those of its slowest choice.
+  /// Of the whole request so far; timings are those of its slowest choice, zeros before its first token.
   [[nodiscard]] api::Usage usage() const;
   [[nodiscard]] api::Timings timings() const;
   /// Seconds between the arrivals of a choice's tokens.

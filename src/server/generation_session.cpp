@@ -15,6 +15,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+milliseconds time_until(Clock::TimePoint end) {
+  return std::max(std::chrono::ceil<milliseconds>(end - system_clock().now()), milliseconds{0});
+}
+
 class GenerationSession {
  public:
   GenerationSession(AppContext& context, const Protocol& protocol, http::Request& request, http::Exchange& exchange);
@@ -31,10 +35,10 @@ class GenerationSession {
   http::Task<http::Response> answer_whole();
   http::Task<http::Response> answer_streaming();
   static http::Task<bool> send(http::EventStream& events, std::string data);
-  http::Task<bool> send_outputs(http::EventStream& events, api::StreamFormat& format);
+  http::Task<bool> send_outputs(http::EventStream& events, std::shared_ptr<api::StreamFormat> format);
+  http::Task<std::string> format_output(std::shared_ptr<api::StreamFormat> format, GenerationOutput output);
   http::Task<Result<Outputs>> next_outputs();
   http::Task<Result<Outputs>> poll();
-  [[nodiscard]] milliseconds patience() const;
   [[nodiscard]] http::Response failure(const Error& error);
   void note_failure(const Error& error);
 
@@ -131,9 +135,9 @@ http::Task<http::Response> GenerationSession::answer_whole() {
 }
 
 http::Task<http::Response> GenerationSession::answer_streaming() {
-  const std::unique_ptr<api::StreamFormat> format = protocol_.make_stream(head_, generation_->prepared().options);
+  const std::shared_ptr<api::StreamFormat> format = protocol_.make_stream(head_, generation_->prepared().options);
   http::EventStream* events = co_await exchange_.open_event_stream(warning_headers(warnings_));
-  if (!co_await send_outputs(*events, *format)) {
+  if (!co_await send_outputs(*events, format)) {
     generation_->cancel();
     status_ = kClientGoneStatus;
   }
@@ -147,9 +151,9 @@ http::Task<bool> GenerationSession::send(http::EventStream& events, std::string 
 }
 
 // The whole stream. False: the client has gone.
-http::Task<bool> GenerationSession::send_outputs(http::EventStream& events, api::StreamFormat& format) {
+http::Task<bool> GenerationSession::send_outputs(http::EventStream& events, std::shared_ptr<api::StreamFormat> format) {
   for (int choice = 0; choice < generation_->num_choices(); ++choice) {
-    if (!co_await send(events, format.start(choice, generation_->prompt_of(choice)))) co_return false;
+    if (!co_await send(events, format->start(choice, generation_->prompt_of(choice)))) co_return false;
   }
   while (!generation_->done()) {
     Result<Outputs> outputs = co_await next_outputs();
@@ -160,19 +164,29 @@ http::Task<bool> GenerationSession::send_outputs(http::EventStream& events, api:
       co_return co_await send(events, "[DONE]");
     }
     if (outputs->empty() && !co_await events.comment("still working")) co_return false;
-    for (const GenerationOutput& output : *outputs) {
-      const auto* delta = std::get_if<api::ChoiceDelta>(&output);
-      std::string data = delta != nullptr ? format.delta(*delta) : format.finish(std::get<api::ChoiceEnd>(output));
+    for (GenerationOutput& output : *outputs) {
+      std::string data = co_await format_output(format, std::move(output));
       if (!co_await send(events, std::move(data))) co_return false;
     }
   }
-  if (!co_await send(events, format.usage(generation_->usage()))) co_return false;
+  if (!co_await send(events, format->usage(generation_->usage()))) co_return false;
   co_return co_await send(events, "[DONE]");
+}
+
+// On a worker where it is long: the scores of a prompt.
+http::Task<std::string> GenerationSession::format_output(std::shared_ptr<api::StreamFormat> format,
+                                                         GenerationOutput output) {
+  if (const auto* end = std::get_if<api::ChoiceEnd>(&output)) co_return format->finish(*end);
+  auto& delta = std::get<api::ChoiceDelta>(output);
+  if (!delta.echo) co_return format->delta(delta);
+  auto work = [format = std::move(format), delta = std::move(delta)] { return format->delta(delta); };
+  co_return co_await http::run_on(*context_.workers, std::move(work));
 }
 
 // What came next; nothing when comment_interval passed in silence. kCancelled: the client has gone; kTimeout: the
 // request took longer than it may.
 http::Task<Result<GenerationSession::Outputs>> GenerationSession::next_outputs() {
+  const Clock::TimePoint silence_ends = system_clock().now() + context_.options.comment_interval;
   for (;;) {
     if (exchange_.client_gone()) co_return fail(ErrorCode::kCancelled, "the client has gone");
     if (deadline_ && system_clock().now() >= *deadline_) {
@@ -182,9 +196,9 @@ http::Task<Result<GenerationSession::Outputs>> GenerationSession::next_outputs()
     }
     Result<Outputs> outputs = co_await poll();
     if (!outputs || !outputs->empty() || generation_->done()) co_return outputs;
-    const bool woken = co_await signal_.wait(patience());
-    const bool in_time = !deadline_ || system_clock().now() < *deadline_;
-    if (!woken && in_time) co_return Outputs{};
+    // Tokens that show nothing yet wake us without ending the silence.
+    if (system_clock().now() >= silence_ends) co_return Outputs{};
+    (void)co_await signal_.wait(time_until(deadline_ ? std::min(silence_ends, *deadline_) : silence_ends));
   }
 }
 
@@ -194,13 +208,6 @@ http::Task<Result<GenerationSession::Outputs>> GenerationSession::poll() {
   if (!prepared.echo) co_return generation_->poll();
   auto work = [generation = generation_] { return generation->poll(); };
   co_return co_await http::run_on(*context_.workers, std::move(work));
-}
-
-milliseconds GenerationSession::patience() const {
-  const milliseconds interval = context_.options.comment_interval;
-  if (!deadline_) return interval;
-  const auto left = std::chrono::ceil<milliseconds>(*deadline_ - system_clock().now());
-  return std::clamp(left, milliseconds{0}, interval);
 }
 
 http::Response GenerationSession::failure(const Error& error) {

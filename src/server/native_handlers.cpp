@@ -1,5 +1,6 @@
 #include "server/native_handlers.h"
 
+#include "api/errors.h"
 #include "api/native.h"
 #include "http/async.h"
 #include "server/prepare.h"
@@ -10,6 +11,7 @@ namespace {
 
 Result<http::Response> tokenize(const AppContext& context, const json::value& body) {
   ASSIGN_OR_RETURN(const api::TokenizeRequest request, api::parse_tokenize_request(body));
+  RETURN_IF_ERROR(api::check_model(request.model, context.model->id));
   const ServedModel& model = *context.model;
   std::string text;
   if (const auto* conversation = std::get_if<api::Conversation>(&request.input)) {
@@ -28,12 +30,14 @@ Result<http::Response> tokenize(const AppContext& context, const json::value& bo
 
 Result<http::Response> detokenize(const AppContext& context, const json::value& body) {
   ASSIGN_OR_RETURN(const api::DetokenizeRequest request, api::parse_detokenize_request(body, context.limits()));
+  RETURN_IF_ERROR(api::check_model(request.model, context.model->id));
   ASSIGN_OR_RETURN(const std::string text, context.model->tokenizer->decode(request.tokens));
   return json_response(api::format_detokenized(text), request.warnings);
 }
 
 Result<http::Response> apply_template(const AppContext& context, const json::value& body) {
   ASSIGN_OR_RETURN(const api::TemplateRequest request, api::parse_template_request(body));
+  RETURN_IF_ERROR(api::check_model(request.model, context.model->id));
   ASSIGN_OR_RETURN(const std::string prompt, render_conversation(*context.model, request.conversation));
   return json_response(api::format_rendered(prompt), request.warnings);
 }

@@ -54,9 +54,15 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
 }  // namespace
 
 http::Response get_health(const AppContext& context) {
-  const engine::EngineStats engine = context.model->engine->stats();
-  http::Response response = json_response(api::format_health(state_name(engine.state), engine.reason));
-  if (engine.state != engine::EngineState::kReady) {
+  engine::EngineState state = engine::EngineState::kLoading;
+  std::string reason(kLoadingReason);
+  if (context.loaded) {
+    const engine::EngineStats engine = context.model->engine->stats();
+    state = engine.state;
+    reason = engine.reason;
+  }
+  http::Response response = json_response(api::format_health(state_name(state), reason));
+  if (state != engine::EngineState::kReady) {
     response.status = api::http_status(ErrorCode::kUnavailable);
     response.headers = api::error_headers(ErrorCode::kUnavailable);
   }
@@ -98,10 +104,7 @@ http::Response get_page(const AppContext& context, const http::Request& request)
   const std::string base_url = "http://" + std::string(request.header("host"));
   http::Response response;
   response.content_type = "text/html; charset=utf-8";
-  response.headers = {{"content-security-policy", web_page_policy(nonce)},
-                      {"x-content-type-options", "nosniff"},
-                      {"referrer-policy", "no-referrer"},
-                      {"cache-control", "no-store"}};
+  response.headers = {{"content-security-policy", web_page_policy(nonce)}, {"cache-control", "no-store"}};
   response.body =
       web_page({context.version, context.model->id, context.model->max_context, base_url, context.key_required}, nonce);
   return response;

@@ -7,7 +7,8 @@
 
 namespace redpoll::server {
 
-/// 200 {"status": "ok"}; 503 with the reason while the engine loads, has failed or stops.
+/// 200 {"status": "ok"}; 503 with the reason while the model loads, and when the engine has failed or stops. The only
+/// one that may be called before the model is loaded.
 [[nodiscard]] http::Response get_health(const AppContext& context);
 [[nodiscard]] http::Response get_stats(const AppContext& context);
 [[nodiscard]] http::Response get_metrics(const AppContext& context);

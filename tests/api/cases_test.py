@@ -8,7 +8,7 @@ import httpx
 import pytest
 import yaml
 
-from streams import finish_reasons
+from streams import events, finish_reasons
 
 FOLDER = pathlib.Path(__file__).parent / "cases"
 ABSENT = object()
@@ -75,7 +75,7 @@ def send(http: httpx.Client, request: dict, extra: dict | None = None) -> httpx.
 def parse_stream(response: httpx.Response) -> list[dict]:
     """The JSON events, after the checks that every stream must pass."""
     assert response.headers["content-type"].startswith("text/event-stream")
-    data = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
+    data = events(response)
     assert data and data[-1] == "[DONE]", f"the stream does not end in [DONE]: {data[-1:]}"
     chunks = [json.loads(item) for item in data[:-1]]
     for index in choice_indices(chunks):

@@ -110,7 +110,7 @@ def test_echo_streams_the_prompt_first(http):
 def test_more_prompts_than_the_queue_holds_are_refused_with_the_number(http):
     response = http.post(PATH, json={"prompt": ["a"] * 200, "max_tokens": 1})
     assert response.status_code == 400
-    assert "64" in response.json()["error"]["message"]
+    assert "at most 72 prompts" in response.json()["error"]["message"]
 
 
 def test_completions_of_16_tokens_unless_told(http):

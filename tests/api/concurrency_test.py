@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import socket
 import struct
+import statistics
 import threading
 import time
 
@@ -97,7 +98,7 @@ def test_stats_and_health_answer_while_a_long_prompt_is_processed(server, http):
     thread = threading.Thread(target=process)
     thread.start()
     try:
-        slowest = 0.0
+        times = []
         progress = set()
         with httpx.Client(base_url=server.url, timeout=10) as client:
             client.get("/health")  # connected
@@ -105,7 +106,7 @@ def test_stats_and_health_answer_while_a_long_prompt_is_processed(server, http):
                 for path in ["/stats", "/health", "/metrics"]:
                     start = time.perf_counter()
                     response = client.get(path)
-                    slowest = max(slowest, time.perf_counter() - start)
+                    times.append(time.perf_counter() - start)
                     assert response.status_code == 200
                     if path == "/stats":
                         progress |= {item["computed_tokens"] for item in response.json()["requests"]}
@@ -114,7 +115,10 @@ def test_stats_and_health_answer_while_a_long_prompt_is_processed(server, http):
         thread.join()
     assert not errors
     assert len(progress) > 1, "the prompt was seen being processed"
-    assert slowest < 0.05, f"slowest answer took {slowest * 1000:.1f} ms"
+    # Nine in ten, because other programs on two busy cores may hold up a single answer; one that waited for a step would
+    # wait every time, and for hundreds of milliseconds.
+    slow = statistics.quantiles(times, n=10)[-1]
+    assert slow < 0.05, f"one answer in ten took over {slow * 1000:.1f} ms"
 
 
 def test_full_queue_is_429_with_retry_after():

@@ -11,6 +11,7 @@ import pytest
 
 from concurrency_test import CHAT, open_stream_and_read_first_delta, reset
 from server_process import ServerProcess, run_program
+from streams import events
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
@@ -63,7 +64,7 @@ def test_request_timeout_ends_a_whole_answer_and_a_stream(guarded):  # 43
     assert response.json()["error"]["code"] == "timeout"
     response = httpx.post(guarded.url + CHAT, json=body | {"stream": True}, headers=headers, timeout=60)
     assert response.status_code == 200
-    data = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
+    data = events(response)
     assert data[-1] == "[DONE]"
     assert json.loads(data[-2])["error"]["code"] == "timeout"
     assert json.loads(data[0])["choices"][0]["delta"]["role"] == "assistant"

@@ -7,7 +7,9 @@ import httpx
 
 def events(response: httpx.Response) -> list[str]:
     """The data of each event of a finished or running stream, comments left out."""
-    return [line.removeprefix("data: ") for line in response.iter_lines() if line.startswith("data: ")]
+    # Not splitlines or iter_lines: those also split at U+2028, which JSON need not escape.
+    lines = response.read().decode().split("\n")
+    return [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
 
 
 def post_stream(http: httpx.Client, path: str, body: dict) -> tuple[list[dict], bool]:

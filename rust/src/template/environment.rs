@@ -9,9 +9,15 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehav
 use super::{python, strftime, to_json};
 use crate::abi::Failure;
 
-/// About 0.2 s of the engine's steps on one core; ordinary chats take a few thousand. One step also pays for 64 bytes
-/// of text, so this bounds memory to a few hundred megabytes too.
-const FUEL: u64 = 4_000_000;
+/// About 0.1 s of the engine's steps on one core; an ordinary chat takes a few thousand. One step also pays for 64 bytes
+/// of text, which bounds memory to 128 MB of it.
+const FUEL: u64 = 2_000_000;
+/// Printing a value walks it, so the engine counts its bytes for more than those of a copy; so do our filters.
+const PRINTED_BYTES_PER_STEP: u64 = 4;
+
+pub fn charge_for_printing(state: &State, text: &str) -> Result<(), Error> {
+    state.consume_fuel(text.len() as u64 / PRINTED_BYTES_PER_STEP)
+}
 
 pub fn new() -> Result<Environment<'static>, Failure> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(Failure::invalid)?;
@@ -42,7 +48,7 @@ pub fn new() -> Result<Environment<'static>, Failure> {
 
 fn string(state: &State, value: &Value) -> Result<String, Error> {
     let text = python::str(value);
-    state.consume_fuel(text.len() as u64 / 8)?;
+    charge_for_printing(state, &text)?;
     Ok(text)
 }
 

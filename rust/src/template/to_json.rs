@@ -6,7 +6,7 @@ use std::fmt::Write;
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-use super::python;
+use super::{environment, python};
 
 const MAX_DEPTH: usize = 200;
 
@@ -23,7 +23,7 @@ pub fn filter(state: &State, value: &Value, positional: Rest<Value>, named: Kwar
     let style = Style::from_arguments(&positional, &named)?;
     let mut output = String::new();
     dump(value, &style, 0, &mut output)?;
-    state.consume_fuel(output.len() as u64 / 8)?;
+    environment::charge_for_printing(state, &output)?;
     Ok(output)
 }
 

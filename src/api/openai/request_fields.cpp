@@ -10,6 +10,8 @@ namespace {
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr std::size_t kMaxStopStrings = 16;
 constexpr std::size_t kMaxDryBreakers = 64;
+// Every choice keeps a table over each stop string, so a longer one would cost far more memory than its body.
+constexpr std::size_t kMaxStringBytes = 4096;
 
 // OpenAI allows top_p 0 and means the most likely token. To samplers that test "0 < p < 1" it would mean off, so it
 // becomes a mass that no second token fits in and that float32 still tells from nothing in 1 - p.
@@ -47,13 +49,34 @@ constexpr IntField kIntFields[] = {
     {"dry_allowed_length", &SamplingOverrides::dry_allowed_length, 1, kMaxInt},
 };
 
+Result<std::string> read_short_string(const json::value& value, const std::string& path) {
+  if (!value.is_string()) return bad_field(path, "expected a string, got " + std::string(json_kind_name(value)));
+  const json::string& text = value.get_string();
+  if (text.empty()) return bad_field(path, "expected a string that is not empty");
+  if (text.size() > kMaxStringBytes) {
+    return bad_field(path, "expected a string of at most " + std::to_string(kMaxStringBytes) + " bytes, got " +
+                               std::to_string(text.size()));
+  }
+  return std::string(text);
+}
+
+Result<std::vector<std::string>> read_strings(const json::array& value, const std::string& path) {
+  std::vector<std::string> strings;
+  strings.reserve(value.size());
+  for (const json::value& element : value) {
+    ASSIGN_OR_RETURN(std::string text, read_short_string(element, element_path(path, strings.size())));
+    strings.push_back(std::move(text));
+  }
+  return strings;
+}
+
 Result<std::vector<std::string>> read_stop(JsonReader& reader) {
   const json::value* stop = reader.optional_value("stop");
   const std::string path = reader.path_of("stop");
   if (stop == nullptr) return std::vector<std::string>{};
   if (stop->is_string()) {
-    if (stop->get_string().empty()) return bad_field(path, "expected a string that is not empty");
-    return std::vector<std::string>{std::string(stop->get_string())};
+    ASSIGN_OR_RETURN(std::string text, read_short_string(*stop, path));
+    return std::vector<std::string>{std::move(text)};
   }
   if (!stop->is_array()) {
     return bad_field(path, "expected a string or an array of strings, got " + std::string(json_kind_name(*stop)));
@@ -173,18 +196,6 @@ Result<const json::object*> as_request_object(const json::value& body) {
   if (body.is_object()) return &body.get_object();
   return fail(ErrorCode::kInvalidArgument,
               "expected a JSON object as the request, got " + std::string(json_kind_name(body)));
-}
-
-Result<std::vector<std::string>> read_strings(const json::array& value, const std::string& path) {
-  std::vector<std::string> strings;
-  strings.reserve(value.size());
-  for (const json::value& element : value) {
-    const std::string at = element_path(path, strings.size());
-    if (!element.is_string()) return bad_field(at, "expected a string, got " + std::string(json_kind_name(element)));
-    if (element.get_string().empty()) return bad_field(at, "expected a string that is not empty");
-    strings.emplace_back(element.get_string());
-  }
-  return strings;
 }
 
 Result<std::vector<TokenId>> read_token_ids(const json::array& value, const std::string& path,

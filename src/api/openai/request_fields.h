@@ -37,9 +37,6 @@ namespace redpoll::api::openai {
 /// "stop[2]".
 [[nodiscard]] std::string element_path(std::string_view array_path, std::size_t index);
 
-/// The strings of an array, none empty. `value` is at `path`.
-[[nodiscard]] Result<std::vector<std::string>> read_strings(const json::array& value, const std::string& path);
-
 /// Token ids within the vocabulary. `value` is at `path`.
 [[nodiscard]] Result<std::vector<TokenId>> read_token_ids(const json::array& value, const std::string& path,
                                                           const RequestLimits& limits);

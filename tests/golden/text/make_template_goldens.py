@@ -1,13 +1,14 @@
 """Makes the expected renderings of chat templates with Jinja2, set up as transformers does.
 
     make_template_goldens.py                    templates/*.jinja -> templates.json
+    make_template_goldens.py --gguf MODEL       the template inside a GGUF file -> starter_renders.json
     make_template_goldens.py --real FOLDER      FOLDER/*.jinja -> real_templates.tsv (hashes only)
 
 The templates in templates/ are this project's own; each uses the constructs of one family of models. FOLDER holds
 models' real templates, which are not ours to copy: `--fetch FOLDER` takes them from the source package of
 llama-cpp-python on PyPI. The test that compares with real_templates.tsv runs if REDPOLL_REAL_TEMPLATES names FOLDER.
 
-Needs jinja2 (3.1).
+Needs jinja2 (3.1), and gguf for --gguf.
 """
 
 import argparse
@@ -107,6 +108,19 @@ def write_real(folder):
     print(f"{len(lines) - 1} renderings")
 
 
+def write_starter(model):
+    import gguf
+
+    source = gguf.GGUFReader(model).fields["tokenizer.chat_template"].contents()
+    renders = []
+    for name, context in template_cases.contexts().items():
+        outcome, text = render(source, context)
+        renders.append({"context": name, "outcome": outcome, "text": text})
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in renders)
+    (HERE / "starter_renders.json").write_text(f"[\n{lines}\n]\n")
+    print(f"{len(renders)} renderings")
+
+
 def fetch(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as download:
@@ -123,6 +137,7 @@ def fetch(folder):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--gguf", type=pathlib.Path, metavar="MODEL")
     parser.add_argument("--real", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--fetch", type=pathlib.Path, metavar="FOLDER")
     arguments = parser.parse_args()
@@ -130,7 +145,9 @@ def main():
         fetch(arguments.fetch)
     if arguments.real:
         write_real(arguments.real)
-    if not arguments.fetch and not arguments.real:
+    if arguments.gguf:
+        write_starter(arguments.gguf)
+    if not arguments.fetch and not arguments.real and not arguments.gguf:
         write_own()
 
 

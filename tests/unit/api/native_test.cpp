@@ -33,6 +33,7 @@ TEST(Tokenize, MessagesAreAConversation) {
   ASSERT_TRUE(request.has_value());
   EXPECT_EQ(dump_json(std::get<Conversation>(request->input).messages), R"([{"role":"system","content":"x"}])");
   EXPECT_FALSE(std::get<Conversation>(request->input).add_generation_prompt);
+  EXPECT_EQ(request->model, "m");
   EXPECT_TRUE(request->add_special);
   EXPECT_TRUE(request->with_pieces);
   EXPECT_THAT(request->warnings, ElementsAre("foo"));

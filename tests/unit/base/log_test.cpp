@@ -44,6 +44,11 @@ TEST_F(LogTest, FieldsThatCouldMisleadAreQuoted) {
 
 TEST_F(LogTest, AnEventStaysOneLineWithoutControlCodes) {
   EXPECT_EQ(text_of("a\nb", {{"f", "c\r\nd"}, {"g", "\x1b[31mred\x7f"}}), "a\\nb f=c\\x0d\\nd g=\\x1b[31mred\\x7f\n");
+  // The second block of control codes, of which U+009B alone begins a terminal's command.
+  EXPECT_EQ(text_of("a\xC2\x9B"
+                    "2J",
+                    {{"f", "\xC2\x80\xC2\xA0"}}),
+            "a\\x9b2J f=\\x80\xC2\xA0\n");
 }
 
 TEST_F(LogTest, InvalidUtf8IsReplaced) {

@@ -42,8 +42,9 @@ class ConfigFile : public testing::Test {
 };
 
 TEST_F(ConfigFile, SetsFlagsOfEveryKind) {
-  ASSERT_TRUE(read("# a server\nmodel = \"org/name\"\nmax-batch = 4\ntemperature = 0.5\ninsecure = true\n"
-                   "allow-host = [\"a\", \"b\"]\n"));
+  ASSERT_TRUE(
+      read("# a server\nmodel = \"org/name\"\nmax-batch = 4\ntemperature = 0.5\ninsecure = true\n"
+           "allow-host = [\"a\", \"b\"]\n"));
   EXPECT_EQ(example_.model, "org/name");
   EXPECT_EQ(example_.max_batch, 4);
   EXPECT_EQ(example_.temperature, 0.5F);
@@ -62,8 +63,9 @@ TEST_F(ConfigFile, AnEmptyFileSetsNothing) {
 }
 
 TEST_F(ConfigFile, IsWeakerThanOtherSources) {
-  ASSERT_TRUE(read("max-batch = 4\nallow-host = ['a']\n", {{example_.flags.find("--max-batch"), "5", "--max-batch"},
-                                                           {example_.flags.find("--allow-host"), "b", "--allow-host"}}));
+  ASSERT_TRUE(
+      read("max-batch = 4\nallow-host = ['a']\n", {{example_.flags.find("--max-batch"), "5", "--max-batch"},
+                                                   {example_.flags.find("--allow-host"), "b", "--allow-host"}}));
   EXPECT_EQ(example_.max_batch, 5);
   EXPECT_THAT(example_.hosts, ElementsAre("b"));
 }

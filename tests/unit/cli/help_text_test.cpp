@@ -26,7 +26,8 @@ Engine
 
   -h, --help          Print this and leave
 
-Any flag may also be given in the environment: REDPOLL_MAX_BATCH is --max-batch. Flags win.
+Any flag may also be given in the environment (REDPOLL_MAX_BATCH is --max-batch).
+The command line wins.
 )");
 }
 

@@ -85,8 +85,23 @@ TEST_F(EventStreamTest, Http10StreamsEndWithTheConnection) {
   EXPECT_EQ(client.read_to_end(), "data: one\n\n");
 }
 
-TEST_F(EventStreamTest, AHandlerThatThrowsEndsItsStreamWithAnErrorEvent) {
-  options_.format_stream_error = [](const ErrorContext& context) { return "ERROR " + context.error.message; };
+TEST_F(EventStreamTest, Http10StreamsNeverPromiseAnotherRequest) {
+  router_.add("GET", "/stream", [](Request&, Exchange& exchange) -> Task<Response> {
+    EventStream* events = co_await exchange.open_event_stream();
+    (void)co_await events->send("one");
+    co_return Response{};
+  });
+  start();
+  TestClient client(port());
+  client.send("GET /stream HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_EQ(client.read_head().headers.at("connection"), "close");
+  EXPECT_EQ(client.read_to_end(), "data: one\n\n");
+}
+
+TEST_F(EventStreamTest, AHandlerThatThrowsEndsItsStreamWithTheProtocolsLastEvents) {
+  options_.format_stream_error = [](const ErrorContext& context) {
+    return std::vector<std::string>{"ERROR " + context.error.message, "[DONE]"};
+  };
   router_.add("GET", "/stream", [](Request&, Exchange& exchange) -> Task<Response> {
     EventStream* events = co_await exchange.open_event_stream();
     (void)co_await events->send("one");
@@ -98,6 +113,7 @@ TEST_F(EventStreamTest, AHandlerThatThrowsEndsItsStreamWithAnErrorEvent) {
   client.read_head();
   EXPECT_EQ(client.read_chunk(), "data: one\n\n");
   EXPECT_EQ(client.read_chunk(), "data: ERROR internal error; the server's log says more\n\n");
+  EXPECT_EQ(client.read_chunk(), "data: [DONE]\n\n");
   EXPECT_EQ(client.read_chunk(), "");
   EXPECT_TRUE(client.saw_last_chunk());
   EXPECT_EQ(client.get("/health").status, 200);

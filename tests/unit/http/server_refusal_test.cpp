@@ -196,6 +196,27 @@ TEST_F(ServerTest, AnUnknownExpectationIsRefused) {
   EXPECT_EQ(reply.body, message("expected Expect: 100-continue or none", "unsupported"));
 }
 
+TEST_F(ServerTest, AHeaderThatTheFormatterGivesIsNotSentTwice) {
+  options_.max_connections = 1;
+  options_.format_error = [](const ErrorContext& context) {
+    Response response = default_error_response(context);
+    response.headers = {{"Retry-After", "7"}, {"WWW-Authenticate", "Bearer realm=\"ours\""}};
+    return response;
+  };
+  options_.security.api_keys = {"key"};
+  start();
+  TestClient first(port());
+  Reply reply = first.post("/echo", "");
+  EXPECT_EQ(reply.status, 401);
+  EXPECT_EQ(reply.headers.at("www-authenticate"), "Bearer realm=\"ours\"");
+  EXPECT_EQ(reply.head.find("www-authenticate"), std::string::npos);
+  TestClient second(port());
+  reply = second.get("/health");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(reply.headers.at("retry-after"), "7");
+  EXPECT_EQ(reply.head.find("retry-after"), std::string::npos);
+}
+
 TEST_F(ServerTest, ConnectionsBeyondTheLimitAreRefused) {
   options_.max_connections = 2;
   start();

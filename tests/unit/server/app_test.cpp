@@ -1,80 +1,13 @@
-#include "server/app.h"
-
+// What clients get from the routes.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "base/json.h"
-#include "server/app_context.h"
-#include "unit/http/test_client.h"
-#include "unit/server/scripted_server.h"
-#include "unit/server/tiny_tokenizer.h"
+#include "unit/server/app_fixture.h"
 
 namespace redpoll::server {
 namespace {
 
-using http::Reply;
-using http::TestClient;
-using std::chrono::milliseconds;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr std::string_view kJson = "Content-Type: application/json\r\n";
-constexpr std::string_view kChat = "/v1/chat/completions";
-constexpr std::string_view kHello = R"({"messages": [{"role": "user", "content": "hello"}], "temperature": 0)";
-
-std::string hello(std::string_view more = "") { return std::string(kHello) + std::string(more) + "}"; }
-
-// Sends a chat request without waiting for the answer.
-void send_chat(TestClient& client, const std::string& body) {
-  client.send("POST " + std::string(kChat) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(kJson) +
-              "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
-}
-
-// The data of every event of a stream.
-std::vector<std::string> events(const std::string& body) {
-  std::vector<std::string> out;
-  std::string_view rest = body;
-  while (!rest.empty()) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.starts_with("data: ")) out.emplace_back(line.substr(6));
-  }
-  return out;
-}
-
-json::object parse(const std::string& text) {
-  auto value = parse_json(text);
-  EXPECT_TRUE(value) << text;
-  return value && value->is_object() ? value->get_object() : json::object();
-}
-
-std::string error_code(const Reply& reply) {
-  const json::object body = parse(reply.body);
-  const json::value* code = body.at("error").as_object().if_contains("code");
-  return code->is_string() ? std::string(code->get_string()) : std::string();
-}
-
-class AppTest : public ::testing::Test {
- protected:
-  void serve(const std::string& answer, const ScriptOptions& script = {}, ServerOptions options = {}) {
-    configure_log({.level = LogLevel::kOff});
-    options.port = 0;
-    auto app = App::start_with(options, scripted_server(answer, script));
-    ASSERT_TRUE(app) << app.error().message;
-    app_ = *std::move(app);
-    port_ = static_cast<std::uint16_t>(std::stoi(app_->base_url().substr(app_->base_url().rfind(':') + 1)));
-  }
-  [[nodiscard]] Reply post(std::string_view path, std::string_view body) const {
-    return TestClient(port_).post(path, body, kJson);
-  }
-  [[nodiscard]] Reply get(std::string_view path) const { return TestClient(port_).get(path); }
-  ServedModel& model() { return *app_->context().model; }
-
-  std::unique_ptr<App> app_;
-  std::uint16_t port_ = 0;
-};
 
 TEST_F(AppTest, ChatAnswers) {
   serve("Paris.");
@@ -132,6 +65,16 @@ TEST_F(AppTest, SilentStreamGetsComments) {
   const Reply reply = post(kChat, hello(R"(, "stream": true)"));
   EXPECT_THAT(reply.body, HasSubstr("\n: still working\n"));
   EXPECT_EQ(events(reply.body).back(), "[DONE]");
+}
+
+TEST_F(AppTest, StreamWhoseTokensAreHeldBackGetsCommentsToo) {
+  ServerOptions options;
+  options.comment_interval = milliseconds{100};
+  const std::string answer(20, 'a');  // may be the start of the stop string until it ends
+  serve(answer, {.step_delay = milliseconds{30}}, options);
+  const Reply reply = post(kChat, hello(R"(, "stream": true, "stop": ")" + answer + answer + '"'));
+  EXPECT_THAT(reply.body, HasSubstr("\n: still working\n"));
+  EXPECT_THAT(reply.body, HasSubstr("\"content\":\"" + answer + '"'));
 }
 
 TEST_F(AppTest, StepThatThrowsIsA500ForItsRequestOnly) {  // user case 47
@@ -268,17 +211,6 @@ TEST_F(AppTest, StatusRoutesAnswerWhileAStepRunsAndWorkersTokenize) {
   EXPECT_LT(times[times.size() / 2], milliseconds{50});
 }
 
-TEST_F(AppTest, StopLetsARunningStreamFinish) {
-  serve("abcdefghij", {.step_delay = milliseconds{20}});
-  TestClient client(port_);
-  const std::string body = hello(R"(, "stream": true)");
-  send_chat(client, body);
-  EXPECT_EQ(client.read_head().status, 200);
-  EXPECT_NE(client.read_chunk(), "");
-  EXPECT_TRUE(app_->stop(milliseconds{5000}));
-  EXPECT_THAT(client.read_to_end(), HasSubstr("data: [DONE]"));
-}
-
 TEST_F(AppTest, NativeRoutesShareTheTokenizerAndTemplate) {
   serve("a");
   EXPECT_EQ(post("/tokenize", R"({"content": "ab"})").body, R"({"tokens":[97,98]})");
@@ -287,35 +219,41 @@ TEST_F(AppTest, NativeRoutesShareTheTokenizerAndTemplate) {
   EXPECT_EQ(post("/detokenize", R"({"tokens": [99999]})").status, 400);
 }
 
+TEST_F(AppTest, NativeRoutesCheckTheModelToo) {
+  serve("a");
+  for (const auto& [path, fields] : std::vector<std::pair<std::string, std::string>>{
+           {"/tokenize", R"("content": "a")"},
+           {"/detokenize", R"("tokens": [97])"},
+           {"/apply-template", R"("messages": [{"role": "user", "content": "a"}])"}}) {
+    EXPECT_EQ(post(path, "{" + fields + R"(, "model": "scripted"})").status, 200) << path;
+    const Reply other = post(path, "{" + fields + R"(, "model": "gpt-4"})");
+    EXPECT_EQ(other.status, 404) << path;
+    EXPECT_EQ(error_code(other), "model_not_found") << path;
+  }
+}
+
+TEST_F(AppTest, ListOfPromptsNeedsNoQueue) {
+  ServerOptions options;
+  options.engine.max_batch = 2;
+  options.engine.max_queue = 0;
+  serve("a", {}, options);
+  EXPECT_EQ(post("/v1/completions", R"({"prompt": ["a", "b"], "max_tokens": 1})").status, 200);
+  const Reply refused = post("/v1/completions", R"({"prompt": ["a", "b", "c"], "max_tokens": 1})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("'prompt': expected at most 2 prompts, got 3"));
+}
+
 TEST_F(AppTest, PageShowsUnlessSwitchedOff) {
   serve("a");
   const Reply page = get("/");
   EXPECT_EQ(page.status, 200);
   EXPECT_THAT(page.body, HasSubstr("scripted"));
   EXPECT_THAT(page.headers.at("content-security-policy"), StartsWith("default-src 'none'"));
+  EXPECT_EQ(page.head.find("x-content-type-options"), page.head.rfind("x-content-type-options"));
   ServerOptions options;
   options.web_page = false;
   serve("a", {}, options);
   EXPECT_EQ(get("/").status, 404);
-}
-
-TEST_F(AppTest, PortInUseIsAnErrorThatNamesIt) {
-  serve("a");
-  ServerOptions options;
-  options.port = port_;
-  const auto second = App::start_with(options, scripted_server("a"));
-  ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, ErrorCode::kIo);
-  EXPECT_THAT(second.error().message, HasSubstr(std::to_string(port_)));
-}
-
-TEST_F(AppTest, OtherMachinesNeedKeys) {  // user case 85
-  ServerOptions options;
-  options.host = "0.0.0.0";
-  options.port = 0;
-  const auto app = App::start_with(options, scripted_server("a"));
-  ASSERT_FALSE(app);
-  EXPECT_THAT(app.error().message, StartsWith("refusing to serve other machines on '0.0.0.0' without keys"));
 }
 
 }  // namespace

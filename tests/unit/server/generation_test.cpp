@@ -215,6 +215,16 @@ TEST(GenerationTest, ConsumerThatStopsEarlyEndsTheGeneration) {
   EXPECT_TRUE(becomes_idle(*model));
 }
 
+TEST(GenerationTest, TimingsOfAnUnfinishedAnswerAreThoseSoFar) {
+  const auto model = scripted_server(std::string(4000, 'a'), {.step_delay = std::chrono::milliseconds{2}});
+  const auto generation = Generation::start(*model, prepare("p", 4000), "r", [] {});
+  ASSERT_TRUE(generation) << generation.error().message;
+  EXPECT_EQ((*generation)->timings().ttft_ms, 0);
+  ASSERT_TRUE(eventually([&] { return !(*generation)->poll().value().empty(); }));
+  (*generation)->cancel();
+  EXPECT_GE((*generation)->timings().ttft_ms, 1.5);
+}
+
 TEST(GenerationTest, TimingsAddUp) {
   const auto model = scripted_server("abcdef", {.step_delay = std::chrono::milliseconds{2}});
   const Outcome outcome = run(*model, prepare("p"));

@@ -182,9 +182,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(Bombs, EndSoonAndWithAReason) {
   const auto chat_template = ChatTemplate::compile(GetParam().source);
   ASSERT_TRUE(chat_template) << chat_template.error().message;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process, which does nothing else
   const auto text = (*chat_template)->render_context({}, system_clock::now());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2.0);
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(text.error().message, StartsWith("chat template failed: "));
