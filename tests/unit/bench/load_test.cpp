@@ -20,7 +20,7 @@ class LoadTest : public ::testing::Test {
   void start(const server::ScriptOptions& script = {}) {
     server::ServerOptions options;
     options.port = 0;
-    auto app = server::App::start_with(options, server::scripted_server("whatever", script));
+    auto app = server::App::start_with(options, [&] { return server::scripted_server("whatever", script); });
     ASSERT_TRUE(app) << app.error().message;
     app_ = *std::move(app);
     load_.url = http::parse_url(app_->base_url()).value();
