@@ -22,7 +22,8 @@ MAY_INCLUDE = {
     "http": ["base"],
     "api": ["base"],
     "server": ["engine", "text", "http", "api"],
-    "cli": ["server"],
+    "bench": ["server"],
+    "cli": ["server", "bench"],
 }
 
 # Single headers that a folder may include although the table above does not let it.

@@ -56,6 +56,10 @@ int CommandLine::run(std::vector<std::string> arguments) {
   if (arguments[0] == "-h" || arguments[0] == "--help") return print_help();
   if (arguments[0] == "--version") arguments[0] = "version";
   if (arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "serve");
+  if (arguments.size() > 1 && find(arguments[0] + ' ' + arguments[1]) != nullptr) {  // a verb of two words
+    arguments[0] += ' ' + arguments[1];
+    arguments.erase(arguments.begin() + 1);
+  }
   const Verb* verb = find(arguments[0]);
   if (verb == nullptr) return unknown_verb(arguments[0]);
   return check_output(run_verb(*verb, std::span(arguments).subspan(1)));

@@ -20,7 +20,8 @@ inline constexpr int kExitInterrupted = 130;  // as shells report a program that
 
 class CommandLine {
  public:
-  /// A new verb. `run` is called after its flags were read and returns the exit code. The reference stays valid.
+  /// A new verb, maybe of two words: "bench serve". `run` is called after its flags were read and returns the exit
+  /// code. The reference stays valid.
   FlagSet& add_verb(const std::string& name, const std::string& summary, std::function<int()> run);
 
   /// Reads the arguments (without the program's name) and runs the verb; no verb means `serve`. Prints what is wrong

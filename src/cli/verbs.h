@@ -9,6 +9,8 @@ void add_serve(CommandLine& command_line);
 void add_generate(CommandLine& command_line);
 void add_chat(CommandLine& command_line);
 void add_tokenize(CommandLine& command_line);
+void add_bench(CommandLine& command_line);
+void add_bench_serve(CommandLine& command_line);
 void add_doctor(CommandLine& command_line);
 void add_version(CommandLine& command_line);
 

@@ -26,6 +26,8 @@ struct EngineSettings {
   double memory_budget_gb = 0;  // weights and cache, in units of 2^30 bytes; 0: 75 % of RAM
   int step_tokens = 512;
   int threads = 0;  // for kernels; 0: physical cores
+
+  bool operator==(const EngineSettings&) const = default;
 };
 
 struct ServerOptions {

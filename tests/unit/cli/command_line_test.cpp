@@ -59,6 +59,23 @@ TEST_F(CommandLineTest, AVerbIsRunWithItsExitCode) {
   EXPECT_EQ(run({"--version"}).exit_code, 7);
 }
 
+TEST_F(CommandLineTest, AVerbMayHaveTwoWordsBesideOneOfTheFirst) {
+  for (const std::string name : {"bench", "bench serve"}) {
+    FlagSet& flags = command_line_.add_verb(name, "Summary", [this, name] {
+      ran_ = name;
+      return kExitFine;
+    });
+    flags.whole("--port", port_, {0, 65535}, "Port");
+  }
+  EXPECT_EQ(run({"bench", "--port", "2"}).exit_code, kExitFine);
+  EXPECT_EQ(ran_, "bench");
+  EXPECT_EQ(run({"bench", "serve", "--port", "3"}).exit_code, kExitFine);
+  EXPECT_EQ(ran_, "bench serve");
+  EXPECT_EQ(port_, 3);
+  EXPECT_THAT(run({"bench", "serve", "--prot", "3"}).err, HasSubstr("`redpoll bench serve --help` lists"));
+  EXPECT_THAT(run({"help", "bench", "serve"}).out, HasSubstr("redpoll bench serve"));
+}
+
 TEST_F(CommandLineTest, UnknownVerbsAreErrorsWithSuggestions) {
   const Outcome near = run({"serv"});
   EXPECT_EQ(near.exit_code, kExitUsage);

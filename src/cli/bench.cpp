@@ -1,0 +1,136 @@
+// `redpoll bench`: how fast a model runs on this machine, and what clients of a server see.
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include "bench/engine_bench.h"
+#include "bench/serve_bench.h"
+#include "cli/shared_flags.h"
+#include "cli/verbs.h"
+
+namespace redpoll::cli {
+namespace {
+
+constexpr WholeRange kPromptTokens = {1, 10'000'000};
+constexpr WholeRange kDepths = {0, 10'000'000};
+constexpr WholeRange kStreams = {1, 256};
+constexpr WholeRange kRepetitions = {1, 1000};
+constexpr WholeRange kSeeds = {0, std::numeric_limits<std::int64_t>::max()};
+
+// "1,2,4", or "none".
+Result<std::vector<int>> parse_list(std::string_view text, WholeRange range) {
+  std::vector<int> numbers;
+  if (text == "none") return numbers;
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    ASSIGN_OR_RETURN(const std::int64_t number, parse_whole(rest.substr(0, comma), range));
+    numbers.push_back(static_cast<int>(number));
+    if (comma == std::string_view::npos) return numbers;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string list_text(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
+void add_list(FlagSet& flags, const std::string& name, std::vector<int>& target, WholeRange range,
+              const std::string& description) {
+  flags
+      .add({.name = name,
+            .value_name = "N,N,...",
+            .kind = FlagKind::kText,
+            .description = description,
+            .set = [&target, range](std::string_view text) -> Status {
+              ASSIGN_OR_RETURN(target, parse_list(text, range));
+              return {};
+            }})
+      .or_else(list_text(target));
+}
+
+// Lines that tell what is being done, beside the report.
+void print_progress(std::string_view line) { std::cerr << line << '\n'; }
+
+template <typename Report>
+int print(const Result<Report>& report_or_error, bool as_json) {
+  if (!report_or_error) return report(report_or_error.error());
+  std::cout << (as_json ? dump_json(bench::to_json(*report_or_error)) + '\n' : bench::to_text(*report_or_error));
+  return kExitFine;
+}
+
+struct EngineVerb {
+  bench::EngineBenchOptions options;
+  bool as_json = false;
+};
+
+struct ServeVerb {
+  bench::ServeBenchOptions options;
+  bool as_json = false;
+};
+
+int run_serve(const ServeVerb& verb) {
+  if (!verb.options.url.empty() && verb.options.engine != server::EngineSettings{}) {
+    return report_usage("bench serve",
+                        "the flags under Engine are for a server that is started, not for one at a --url");
+  }
+  configure_log({.level = LogLevel::kWarn});
+  return print(bench::run_serve_bench(verb.options, print_progress), verb.as_json);
+}
+
+void add_load_flags(FlagSet& flags, bench::ServeBenchOptions& options) {
+  flags.group("Load");
+  flags.whole("--streams", options.streams, {1, 1000}, "Clients at once, each one request after the other");
+  flags.whole("--requests", options.requests, {1, 1'000'000}, "In all").or_else("two for each stream");
+  flags.whole("--prompt-words", options.prompt_words, {1, 1'000'000},
+              "Random words of each prompt, about as many tokens");
+  flags.whole("--shared-prefix", options.shared_prefix, {0, 1'000'000},
+              "Words before these, the same for the requests that --cache-hit-ratio says");
+  flags
+      .number("--cache-hit-ratio", options.cache_hit_ratio, {0, 1},
+              "Share of the requests that begin with the shared words; the others have words of their own there")
+      .or_else("1");
+  flags.whole("--max-tokens", options.max_tokens, {1, 1'000'000}, "Tokens of each answer");
+  flags.whole("--seed", options.seed, kSeeds, "Of the words");
+}
+
+}  // namespace
+
+void add_bench(CommandLine& command_line) {
+  const auto verb = std::make_shared<EngineVerb>();
+  FlagSet& flags = command_line.add_verb("bench", "Measure the speed of a model", [verb] {
+    configure_log({.level = LogLevel::kWarn});
+    return print(bench::run_engine_bench(verb->options, print_progress), verb->as_json);
+  });
+  bench::EngineBenchOptions& options = verb->options;
+  flags.group("Model");
+  add_model_flag(flags, options.model);
+  flags.group("What to measure");
+  add_list(flags, "--prefills", options.prefills, kPromptTokens, "Lengths of prompts, each computed alone; or none");
+  add_list(flags, "--batches", options.batches, kStreams, "Streams that generate at once; or none");
+  add_list(flags, "--depths", options.depths, kDepths, "Tokens before those that are generated");
+  flags.whole("--decode-tokens", options.decode_tokens, {1, 100'000}, "Tokens that each stream generates to be timed");
+  flags.whole("--repetitions", options.repetitions, kRepetitions, "Of each figure; shown are median, least and most");
+  flags.whole("--seed", options.seed, kSeeds, "Of the prompts, which are random token ids");
+  flags.toggle("--json", verb->as_json, "Print one object: conditions, prefill, decode");
+  add_engine_flags(flags, options.engine, Batching::kOne);
+  flags.whole("--step-tokens", options.engine.step_tokens, {16, 65'536}, "Tokens computed in one step");
+}
+
+void add_bench_serve(CommandLine& command_line) {
+  const auto verb = std::make_shared<ServeVerb>();
+  FlagSet& flags =
+      command_line.add_verb("bench serve", "Measure what clients of a server see", [verb] { return run_serve(*verb); });
+  bench::ServeBenchOptions& options = verb->options;
+  flags.group("Model");
+  add_model_flag(flags, options.model);
+  flags.text("--url", "URL", options.url, "A server that runs, which --model is then an id of, else the first it lists")
+      .or_else("one is started on a free port");
+  add_load_flags(flags, options);
+  flags.toggle("--json", verb->as_json, "Print one object: conditions, ttft_ms, between_tokens_ms, rates");
+  add_engine_flags(flags, options.engine, Batching::kMany);
+}
+
+}  // namespace redpoll::cli

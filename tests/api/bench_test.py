@@ -1,0 +1,74 @@
+"""`redpoll bench` on the starter model: a few tokens of each kind, so that the verb keeps working. Not a measurement."""
+
+import json
+
+import pytest
+
+from server_process import run_program
+
+TINY = ["--prefills", "16,40", "--batches", "1,2", "--depths", "0,32", "--decode-tokens", "4", "--repetitions", "2"]
+
+
+def test_the_engine_is_measured_under_stated_conditions():
+    done = run_program("bench", *TINY, "--threads", "1", "--context-length", "512", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    conditions = report["conditions"]
+    assert conditions["threads"] == 1 and conditions["context"] == 512 and conditions["max_batch"] == 2
+    assert conditions["weight_bytes"] > 80e6
+    for name in ["date", "version", "cpu", "usable_cores", "kernel_set", "mlx_version", "model", "seed"]:
+        assert conditions[name], name
+    assert [figure["tokens"] for figure in report["prefill"]] == [16, 40]
+    assert [(figure["depth"], figure["batch"]) for figure in report["decode"]] == [(0, 1), (0, 2), (32, 1), (32, 2)]
+    for figure in report["decode"]:
+        rate = figure["tokens_per_s"]
+        assert 0 < rate["min"] <= rate["median"] <= rate["max"]
+        expected = conditions["weight_bytes"] / figure["median_step_ms"] / 1e6
+        assert figure["weights_gb_per_s"] == pytest.approx(expected)
+        assert figure["with_kv_gb_per_s"] > figure["weights_gb_per_s"]
+
+
+def test_what_is_not_wanted_is_left_out_of_the_tables():
+    done = run_program("bench", "--prefills", "16", "--batches", "none", "--repetitions", "1")
+    assert done.returncode == 0, done.stderr
+    assert "\nprefill" in done.stdout and "decode at depth" not in done.stdout
+    assert "prefill of 16" in done.stderr
+
+
+def test_a_list_with_a_hole_is_wrong_usage():
+    done = run_program("bench", "--batches", "1,,2")
+    assert done.returncode == 2
+    assert "--batches" in done.stderr and "got nothing" in done.stderr
+
+
+def test_a_server_of_its_own_is_measured_over_http():
+    done = run_program("bench", "serve", "--streams", "2", "--prompt-words", "8", "--shared-prefix", "4",
+                       "--cache-hit-ratio", "0.5", "--max-tokens", "4", "--context-length", "512", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["requests"] == 4 and report["prompt_tokens"] >= 12
+    assert report["conditions"]["context"] == 512 and report["conditions"]["cache_hit_ratio"] == 0.5
+    for name in ["ttft_ms", "between_tokens_ms", "total_ms"]:
+        figures = report[name]
+        assert 0 <= figures["p50"] <= figures["p90"] <= figures["p99"] <= figures["max"], name
+    assert report["ttft_ms"]["p50"] > 0 and report["output_tokens_per_s"] > 0
+
+
+def test_a_running_server_is_measured_by_its_url(server, model):
+    done = run_program("bench", "serve", "--url", server.url, "--streams", "2", "--requests", "3",
+                       "--prompt-words", "4", "--max-tokens", "3")
+    assert done.returncode == 0, done.stderr
+    assert model in done.stdout and server.url in done.stdout
+    assert "\nfirst token" in done.stdout and "\ngenerated tok/s" in done.stdout
+
+
+def test_flags_of_the_engine_do_not_go_with_a_url():
+    done = run_program("bench", "serve", "--url", "http://127.0.0.1:1", "--threads", "1")
+    assert done.returncode == 2
+    assert "the flags under Engine are for a server that is started, not for one at a --url" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_an_error():
+    done = run_program("bench", "serve", "--url", "http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("redpoll: cannot connect to 127.0.0.1:1: ")
