@@ -37,7 +37,8 @@ namespace {
 
 #include "kernels/cpu/loops_attention.inc"
 
-constexpr Loops kLoops{.matmul = matmul,
+constexpr Loops kLoops{.lanes = kLanes,
+                       .matmul = matmul,
                        .attention = attention,
                        .merge_attention = merge_attention,
                        .finish_attention = finish_attention,
