@@ -70,8 +70,7 @@ class Kernels {
   /// x (tokens, heads, head_dim) rotated by each token's position in batch.positions.
   [[nodiscard]] virtual mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const = 0;
   /// Stores k and v (tokens, kv_heads, head_dim) at each token's place in its row's blocks.
-  virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
-                        const RaggedBatch& batch) const = 0;
+  virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const = 0;
   /// Causal attention of q (tokens, heads, head_dim) over each row's own blocks, write_kv done -> same shape. A token
   /// at position p sees positions 0..p of its row. heads is a multiple of kv_heads; head h reads kv head
   /// h / (heads / kv_heads). Scores are scaled by `scale` before the softmax.
@@ -84,9 +83,15 @@ class Kernels {
   virtual void copy_block(KvStorage& storage, int from, int to) const = 0;
 };
 
+/// What activations are rounded to before they are multiplied with weights of 4 or 8 bits on a CPU. `kInt8` gives each
+/// group of 32 a scale of its own and sums exactly: the result is the same on every processor, off by at most half a
+/// step (1/254 of the group's largest value) per activation. Other weights see float32 either way.
+enum class Activations { kFloat32, kInt8 };
+
 struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
+  Activations activations = Activations::kFloat32;
 };
 
 /// The best kernel set for this machine. On a CPU it also switches MLX's run-time compiler off, which would call g++.

@@ -4,14 +4,7 @@
 
 namespace redpoll::kernels::cpu {
 
-std::string_view CpuKernels::name() const {
-  switch (context_->variant) {
-    case Variant::kAvx512: return "cpu-avx512";
-    case Variant::kAvx2: return "cpu-avx2";
-    case Variant::kPortable: break;
-  }
-  return "cpu-portable";
-}
+std::string_view CpuKernels::name() const { return context_->name; }
 
 std::shared_ptr<const Matrix> CpuKernels::make_matrix(MatrixWeights weights) const {
   return std::make_shared<PackedMatrix>(context_, weights);

@@ -17,6 +17,8 @@ inline constexpr int kPadding = 16;
 inline constexpr int kUnitPanels = 4;
 /// Inputs per chunk of a quantized panel: for any number of bits b, b words hold 32 values.
 inline constexpr int kChunk = 32;
+/// Activations that share a scale when they are rounded to int8.
+inline constexpr int kInt8Group = 32;
 /// Most rows of x that one call of `matmul` takes.
 inline constexpr int kMaxRows = 128;
 
@@ -34,7 +36,29 @@ struct PackedWeights {
   WeightType type = WeightType::kF32;
 };
 
-/// x (rows, in_features), both row-major; out (rows, out_stride) of which `num_columns` columns are written.
+/// One row of activations rounded to int8 for weights of 4 or 8 bits: in_features bytes in the order of the weights'
+/// bytes, then a scale for each kInt8Group of them, then for each group of weights the sum of its activations.
+template <typename Byte, typename Float>
+struct BasicInt8Row {
+  BasicInt8Row(const PackedWeights& w, Float* row)
+      : values(reinterpret_cast<Byte*>(row)),
+        scales(row + w.in_features / static_cast<int>(sizeof(float))),
+        sums(scales + w.in_features / kInt8Group) {}
+
+  Byte* values;
+  Float* scales;
+  Float* sums;
+};
+using Int8Row = BasicInt8Row<const std::int8_t, const float>;
+using MutableInt8Row = BasicInt8Row<std::int8_t, float>;
+
+/// Floats that one such row takes.
+[[nodiscard]] constexpr std::size_t int8_row_floats(const PackedWeights& w) {
+  return static_cast<std::size_t>(w.in_features / 4 + w.in_features / kInt8Group + w.in_features / w.group_size);
+}
+
+/// x (rows, in_features), or rows of int8 activations; out (rows, out_stride) of which `num_columns` columns are
+/// written.
 struct MatmulTile {
   const float* x = nullptr;
   float* out = nullptr;
@@ -73,6 +97,10 @@ struct Loops {
 
   /// out = x * W^T for output rows [kUnitPanels * lanes * unit, + num_columns).
   void (*matmul)(const PackedWeights& weights, int unit, const MatmulTile& tile);
+  /// Rounds one row of activations to int8, in the layout of Int8Row; weights have 4 or 8 bits.
+  void (*quantize_row)(const PackedWeights& weights, const float* x, float* out);
+  /// `matmul` of rows that quantize_row made. The bits of the result are the same in every variant.
+  void (*matmul_int8)(const PackedWeights& weights, int unit, const MatmulTile& tile);
 
   /// Starts the states (rows, attention_state_stride) afresh and runs blocks [first_block, last_block) of the table.
   void (*attention)(const AttentionTile& tile, int first_block, int last_block, float* states);

@@ -19,8 +19,12 @@ class PackedMatrix final : public Matrix {
   [[nodiscard]] std::size_t num_bytes() const override { return num_bytes_; }
 
  private:
+  /// Rows rounded to int8, one Int8Row each.
+  [[nodiscard]] HostArray quantize(const float* x, int rows) const;
+
   std::shared_ptr<Context> context_;
   PackedWeights packed_;
+  bool int8_;      // activations are rounded
   int unit_rows_;  // output rows that one call of the matmul loop covers
   int num_units_;
   std::size_t num_bytes_;
