@@ -4,7 +4,7 @@
 
 namespace redpoll::kernels::cpu {
 
-std::string_view CpuKernels::name() const { return context_->variant == Variant::kAvx2 ? "cpu-avx2" : "cpu-portable"; }
+std::string_view CpuKernels::name() const { return context_->name; }
 
 std::shared_ptr<const Matrix> CpuKernels::make_matrix(MatrixWeights weights) const {
   return std::make_shared<PackedMatrix>(context_, weights);

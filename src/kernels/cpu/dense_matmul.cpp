@@ -33,27 +33,30 @@ float widen(const std::byte* element, WeightType type) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16U);
 }
 
-std::size_t dense_panel_bytes(const MatrixWeights& w) {
-  return to_size(w.in_features) * kLanes * element_bytes(w.type);
+std::size_t dense_panel_bytes(const MatrixWeights& w, int lanes) {
+  return to_size(w.in_features) * to_size(lanes) * element_bytes(w.type);
 }
 
-void pack_dense_panel(const MatrixWeights& w, int index, std::byte* panel) {
+void pack_dense_panel(const MatrixWeights& w, int lanes, int index, std::byte* panel) {
   const std::size_t element = element_bytes(w.type);
   const std::size_t inputs = to_size(w.in_features);
-  const int first = index * kLanes;
-  const int rows = std::clamp(w.out_features - first, 0, kLanes);
-  std::memset(panel, 0, inputs * kLanes * element);
+  const std::size_t step = to_size(lanes) * element;
+  const int first = index * lanes;
+  const int rows = std::clamp(w.out_features - first, 0, lanes);
+  std::memset(panel, 0, inputs * step);
   for (int lane = 0; lane < rows; ++lane) {
     const std::byte* row = w.weight.data() + to_size(first + lane) * inputs * element;
     std::byte* to = panel + to_size(lane) * element;
-    for (std::size_t k = 0; k < inputs; ++k) std::memcpy(to + k * kLanes * element, row + k * element, element);
+    for (std::size_t k = 0; k < inputs; ++k) std::memcpy(to + k * step, row + k * element, element);
   }
 }
 
 void unpack_dense_row(const PackedWeights& packed, int row, float* out) {
   const std::size_t element = element_bytes(packed.type);
-  const std::byte* at = packed.data + to_size(row / kLanes) * packed.panel_bytes + to_size(row % kLanes) * element;
-  for (int k = 0; k < packed.in_features; ++k, at += kLanes * element) out[k] = widen(at, packed.type);
+  const std::byte* at =
+      packed.data + to_size(row / packed.lanes) * packed.panel_bytes + to_size(row % packed.lanes) * element;
+  const std::size_t step = to_size(packed.lanes) * element;
+  for (int k = 0; k < packed.in_features; ++k, at += step) out[k] = widen(at, packed.type);
 }
 
 }  // namespace redpoll::kernels::cpu

@@ -15,14 +15,32 @@ bool has_avx2() {
 #endif
 }
 
+bool has_avx512() {
+#if defined(__x86_64__)
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
-std::string_view variant_name(Variant variant) { return variant == Variant::kAvx2 ? "avx2" : "portable"; }
+std::string_view variant_name(Variant variant) {
+  switch (variant) {
+    case Variant::kAvx512: return "avx512";
+    case Variant::kAvx2: return "avx2";
+    case Variant::kPortable: break;
+  }
+  return "portable";
+}
 
 const std::vector<Variant>& available_variants() {
   static const std::vector<Variant> variants = [] {
     std::vector<Variant> found{Variant::kPortable};
     if (has_avx2()) found.push_back(Variant::kAvx2);
+    if (has_avx512()) found.push_back(Variant::kAvx512);
     return found;
   }();
   return variants;

@@ -7,8 +7,9 @@
 
 namespace redpoll::kernels::cpu {
 
-/// Slowest first. `kPortable` is plain C++ that any compiler vectorizes for its baseline.
-enum class Variant { kPortable, kAvx2 };
+/// Slowest first. `kPortable` is plain C++ that any compiler vectorizes for its baseline. `kAvx2` wants FMA and F16C
+/// too, `kAvx512` the subsets F, BW, VL, DQ and VNNI: processors with fewer of them are as well off with AVX2.
+enum class Variant { kPortable, kAvx2, kAvx512 };
 
 [[nodiscard]] std::string_view variant_name(Variant variant);
 

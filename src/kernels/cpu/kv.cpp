@@ -8,7 +8,7 @@
 namespace redpoll::kernels::cpu {
 namespace {
 
-int padded(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
+int padded(int n) { return (n + kPadding - 1) / kPadding * kPadding; }
 
 /// Writes one token's heads of k and v (kv_heads, head_dim) to a place in a block.
 struct TokenWriter {

@@ -11,21 +11,23 @@
 
 namespace redpoll::kernels::cpu {
 
-/// Lanes of a vector. Output rows of a weight panel, and the multiple that key and value rows are padded to.
-inline constexpr int kLanes = 8;
+/// Key and value rows are padded to a multiple of the widest vector's lanes.
+inline constexpr int kPadding = 16;
 /// Panels that one pass of a matmul loop covers: a matrix is padded with zero rows to a multiple of that.
 inline constexpr int kUnitPanels = 4;
-inline constexpr int kUnitRows = kUnitPanels * kLanes;
 /// Inputs per chunk of a quantized panel: for any number of bits b, b words hold 32 values.
 inline constexpr int kChunk = 32;
+/// Activations that share a scale when they are rounded to int8.
+inline constexpr int kInt8Group = 32;
 /// Most rows of x that one call of `matmul` takes.
 inline constexpr int kMaxRows = 128;
 
-/// A weight matrix repacked so that it streams: panels of 8 output rows, one after the other. A quantized panel holds
-/// for each group 8 scales, 8 biases (of `type`) and group_size / 32 chunks of `bits` vectors of 8 words; lane r of
-/// word j is the checkpoint's word j of that chunk in row r. A dense panel (bits = 0) holds for each input the 8
-/// weights of its rows, of `type`.
+/// A weight matrix repacked so that it streams: panels of `lanes` output rows, one after the other. A quantized panel
+/// holds for each group `lanes` scales, as many biases (of `type`) and group_size / 32 chunks of `bits` vectors of
+/// words; lane r of word j is the checkpoint's word j of that chunk in row r. A dense panel (bits = 0) holds for each
+/// input the weights of its rows, of `type`.
 struct PackedWeights {
+  int lanes = 0;
   const std::byte* data = nullptr;
   std::size_t panel_bytes = 0;
   int in_features = 0;
@@ -34,13 +36,35 @@ struct PackedWeights {
   WeightType type = WeightType::kF32;
 };
 
-/// x (rows, in_features), both row-major; out (rows, out_stride) of which `num_columns` columns are written.
+/// One row of activations rounded to int8 for weights of 4 or 8 bits: in_features bytes in the order of the weights'
+/// bytes, then a scale for each kInt8Group of them, then for each group of weights the sum of its activations.
+template <typename Byte, typename Float>
+struct BasicInt8Row {
+  BasicInt8Row(const PackedWeights& w, Float* row)
+      : values(reinterpret_cast<Byte*>(row)),
+        scales(row + w.in_features / static_cast<int>(sizeof(float))),
+        sums(scales + w.in_features / kInt8Group) {}
+
+  Byte* values;
+  Float* scales;
+  Float* sums;
+};
+using Int8Row = BasicInt8Row<const std::int8_t, const float>;
+using MutableInt8Row = BasicInt8Row<std::int8_t, float>;
+
+/// Floats that one such row takes.
+[[nodiscard]] constexpr std::size_t int8_row_floats(const PackedWeights& w) {
+  return static_cast<std::size_t>(w.in_features / 4 + w.in_features / kInt8Group + w.in_features / w.group_size);
+}
+
+/// x (rows, in_features), or rows of int8 activations; out (rows, out_stride) of which `num_columns` columns are
+/// written.
 struct MatmulTile {
   const float* x = nullptr;
   float* out = nullptr;
   int num_rows = 0;  // at most kMaxRows
   int out_stride = 0;
-  int num_columns = 0;  // at most kUnitRows
+  int num_columns = 0;  // at most kUnitPanels * lanes
 };
 
 /// Some query tokens of one sequence against one kv head. Query rows are token-major: row t * group + h is head h of
@@ -58,19 +82,25 @@ struct AttentionTile {
   std::size_t value_block_stride = 0;
   const std::int32_t* block_table = nullptr;
   int block_tokens = 0;
-  int key_stride = 0;    // block_tokens padded to kLanes
-  int value_stride = 0;  // head_dim padded to kLanes
+  int key_stride = 0;    // block_tokens padded to kPadding
+  int value_stride = 0;  // head_dim padded to kPadding
 
   float* scores = nullptr;  // scratch (rows, key_stride)
 };
 
 /// The running softmax of one query row: value_stride weighted sums of values, then the largest score, then the sum of
 /// weights, padded to attention_state_stride floats.
-[[nodiscard]] constexpr int attention_state_stride(int value_stride) { return value_stride + kLanes; }
+[[nodiscard]] constexpr int attention_state_stride(int value_stride) { return value_stride + kPadding; }
 
 struct Loops {
-  /// out = x * W^T for output rows [kUnitRows * unit, + num_columns).
+  int lanes;  // of a vector, and so output rows of a weight panel
+
+  /// out = x * W^T for output rows [kUnitPanels * lanes * unit, + num_columns).
   void (*matmul)(const PackedWeights& weights, int unit, const MatmulTile& tile);
+  /// Rounds one row of activations to int8, in the layout of Int8Row; weights have 4 or 8 bits.
+  void (*quantize_row)(const PackedWeights& weights, const float* x, float* out);
+  /// `matmul` of rows that quantize_row made. The bits of the result are the same in every variant.
+  void (*matmul_int8)(const PackedWeights& weights, int unit, const MatmulTile& tile);
 
   /// Starts the states (rows, attention_state_stride) afresh and runs blocks [first_block, last_block) of the table.
   void (*attention)(const AttentionTile& tile, int first_block, int last_block, float* states);
@@ -93,6 +123,9 @@ namespace portable {
 }
 #if defined(__x86_64__)
 namespace avx2 {
+[[nodiscard]] const Loops& loops();
+}
+namespace avx512 {
 [[nodiscard]] const Loops& loops();
 }
 #endif

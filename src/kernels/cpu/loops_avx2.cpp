@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/loops.h"
@@ -37,7 +38,12 @@ namespace {
 
 #include "kernels/cpu/loops_attention.inc"
 
-constexpr Loops kLoops{.matmul = matmul,
+#include "kernels/cpu/loops_int8.inc"
+
+constexpr Loops kLoops{.lanes = kLanes,
+                       .matmul = matmul,
+                       .quantize_row = quantize_row,
+                       .matmul_int8 = matmul_int8,
                        .attention = attention,
                        .merge_attention = merge_attention,
                        .finish_attention = finish_attention,

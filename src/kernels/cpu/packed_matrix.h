@@ -1,4 +1,4 @@
-// PackedMatrix: a weight matrix repacked once, when it is made, into panels of 8 output rows that stream through the
+// PackedMatrix: a weight matrix repacked once, when it is made, into panels of output rows that stream through the
 // matmul loops without horizontal sums (see PackedWeights). The checkpoint's bytes are not kept.
 #pragma once
 
@@ -19,20 +19,25 @@ class PackedMatrix final : public Matrix {
   [[nodiscard]] std::size_t num_bytes() const override { return num_bytes_; }
 
  private:
+  /// Rows rounded to int8, one Int8Row each.
+  [[nodiscard]] HostArray quantize(const float* x, int rows) const;
+
   std::shared_ptr<Context> context_;
   PackedWeights packed_;
+  bool int8_;      // activations are rounded
+  int unit_rows_;  // output rows that one call of the matmul loop covers
   int num_units_;
   std::size_t num_bytes_;
   AlignedBytes bytes_;
 };
 
-/// Bytes of one panel of 8 rows, in the layouts of PackedWeights.
-[[nodiscard]] std::size_t quantized_panel_bytes(const MatrixWeights& weights);
-[[nodiscard]] std::size_t dense_panel_bytes(const MatrixWeights& weights);
+/// Bytes of one panel of `lanes` rows, in the layouts of PackedWeights.
+[[nodiscard]] std::size_t quantized_panel_bytes(const MatrixWeights& weights, int lanes);
+[[nodiscard]] std::size_t dense_panel_bytes(const MatrixWeights& weights, int lanes);
 
-/// Fills `panel` with rows [8 * index, 8 * index + 8); rows beyond the matrix become zeros.
-void pack_quantized_panel(const MatrixWeights& weights, int index, std::byte* panel);
-void pack_dense_panel(const MatrixWeights& weights, int index, std::byte* panel);
+/// Fills `panel` with rows [lanes * index, + lanes); rows beyond the matrix become zeros.
+void pack_quantized_panel(const MatrixWeights& weights, int lanes, int index, std::byte* panel);
+void pack_dense_panel(const MatrixWeights& weights, int lanes, int index, std::byte* panel);
 
 /// One row, dequantized as scale * q + bias, to in_features floats.
 void unpack_quantized_row(const PackedWeights& packed, int row, float* out);

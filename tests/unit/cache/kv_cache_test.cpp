@@ -32,11 +32,11 @@ class KvCacheTest : public testing::TestWithParam<bool> {
 
 TEST_P(KvCacheTest, HasStorageForEveryLayerInOrder) {
   KvCache cache(*kernels_,
-                {.groups = make_cache_groups({kNarrow, kWide, kNarrow}), .num_blocks = 5, .block_tokens = 8});
+                {.groups = make_cache_groups({kNarrow, kWide, kNarrow}), .num_blocks = 5, .block_tokens = 16});
   ASSERT_EQ(cache.layers().size(), 3U);
-  EXPECT_EQ(cache.layers()[0].keys.size(), 5U * 8 * 16);
-  EXPECT_EQ(cache.layers()[1].keys.size(), 5U * 8 * 2 * 16);
-  EXPECT_EQ(cache.layers()[2].values.size(), 5U * 8 * 16);
+  EXPECT_EQ(cache.layers()[0].keys.size(), 5U * 16 * 16);
+  EXPECT_EQ(cache.layers()[1].keys.size(), 5U * 16 * 2 * 16);
+  EXPECT_EQ(cache.layers()[2].values.size(), 5U * 16 * 16);
 }
 
 TEST_P(KvCacheTest, CountsTheBytesOfABlockInAllLayers) {

@@ -152,15 +152,15 @@ TEST_P(MatrixTest, WidensSubnormalInfiniteAndNotANumberHalves) {
 }
 
 TEST_P(MatrixTest, KeepsNoReferenceToTheCheckpointsBytes) {
-  auto m = quantized_matrix(32, 64, 4, 32, WeightType::kF16);
+  auto m = quantized_matrix(64, 64, 4, 32, WeightType::kF16);
   const std::weak_ptr<TestMatrix> alive = m;
   const auto kernels = cpu();
   MatrixWeights view = m->view;
   view.storage = std::move(m);
   const auto matrix = kernels->make_matrix(std::move(view));
   EXPECT_TRUE(alive.expired());
-  // 32 rows of 2 groups: 16 bytes of values, 2 of scale and 2 of bias each.
-  EXPECT_EQ(matrix->num_bytes(), 32U * 2U * (16U + 4U));
+  // 64 rows of 2 groups: 16 bytes of values, 2 of scale and 2 of bias each.
+  EXPECT_EQ(matrix->num_bytes(), 64U * 2U * (16U + 4U));
 }
 
 TEST_P(MatrixTest, ReadsBytesAtAnyAddress) {

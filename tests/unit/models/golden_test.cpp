@@ -109,10 +109,11 @@ void expect_logits(const Golden& golden, const kernels::KernelOptions& options, 
   ASSERT_EQ(got.size(), golden.logits.size());
   float worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - golden.logits[i]));
-  // Logits have a standard deviation of about 1.5. On a CPU float32 sums in another order differ by some 1e-6; a GPU
-  // computes in the checkpoint's own type (bfloat16: up to 0.10 off, measured on an H200) and float32 products in TF32.
+  // Logits have a standard deviation of about 1.5. On a CPU float32 sums in another order differ by some 1e-5: changing
+  // the sums of the norms by one rounding moves the worst of mistral_f32 between 1.2e-5 and 2.7e-5. A GPU computes in
+  // the checkpoint's own type (bfloat16: up to 0.10 off, measured on an H200) and float32 products in TF32.
   const bool on_cpu = mx::default_device() == mx::Device::cpu;
-  EXPECT_LT(worst, on_cpu ? 2e-5F : 0.15F);
+  EXPECT_LT(worst, on_cpu ? 4e-5F : 0.15F);
 }
 
 TEST_P(GoldenTest, ReferenceKernelsMatchMlxLm) {
