@@ -64,6 +64,10 @@ Result<std::string> render_conversation(const ServedModel& model, const api::Con
                 "model '" + model.id + "' has no chat template: send the whole prompt to /v1/completions instead",
                 "messages");
   }
+  if (!conversation.tools.empty() && !model.chat_template->reads_tools()) {
+    return fail(ErrorCode::kUnsupported,
+                "model '" + model.id + "' cannot be shown tools: its chat template has no place for them", "tools");
+  }
   return model.chat_template->render({.messages = conversation.messages,
                                       .tools = conversation.tools,
                                       .add_generation_prompt = conversation.add_generation_prompt,

@@ -25,8 +25,8 @@ struct ChatTemplate::Native {
   Native& operator=(const Native&) = delete;
 };
 
-ChatTemplate::ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options)
-    : native_(std::move(native)), options_(std::move(options)) {}
+ChatTemplate::ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options, bool reads_tools)
+    : native_(std::move(native)), options_(std::move(options)), reads_tools_(reads_tools) {}
 ChatTemplate::~ChatTemplate() = default;
 
 Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_view source,
@@ -38,7 +38,8 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_vi
     return rust_failure(status, "chat template does not parse: " + std::string(message.view()),
                         ErrorCode::kInvalidArgument);
   }
-  return std::shared_ptr<const ChatTemplate>(new ChatTemplate(std::move(native), options));
+  return std::shared_ptr<const ChatTemplate>(
+      new ChatTemplate(std::move(native), options, source.find("tools") != std::string_view::npos));
 }
 
 Result<std::string> ChatTemplate::render(const TemplateInput& input, std::chrono::system_clock::time_point now) const {

@@ -42,16 +42,20 @@ class ChatTemplate {
   [[nodiscard]] Result<std::string> render(
       const TemplateInput& input, std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
 
-  /// As above, with exactly the variables of `context` besides those of TemplateOptions.
+  /// Whether the template reads the variable `tools` at all. If not, it shows none to the model.
+  [[nodiscard]] bool reads_tools() const { return reads_tools_; }
+
+  /// As `render`, with exactly the variables of `context` besides those of TemplateOptions.
   [[nodiscard]] Result<std::string> render_context(const json::object& context,
                                                    std::chrono::system_clock::time_point now) const;
 
  private:
   struct Native;
-  ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options);
+  ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options, bool reads_tools);
 
   std::unique_ptr<Native> native_;
   TemplateOptions options_;
+  bool reads_tools_;
 };
 
 }  // namespace redpoll::text

@@ -173,12 +173,15 @@ TEST(EngineFailureTest, AStepThatThrowsFailsItsOwnRequestOnly) {
 }
 
 TEST(EngineFailureTest, AFailureThatGoesAwayCostsNobodyAnything) {
+  Gate gate;  // the first step waits until all four are there
   std::atomic<int> step = 0;
   const auto engine = start_engine({.max_batch = 4}, scripted_loader({.before_step = [&](const auto& batch) {
+                                     gate.wait();
                                      if (batch.rows.size() > 1 && ++step == 3) throw std::runtime_error("once");
                                    }}));
   std::vector<Running> running;
   for (int i = 0; i < 4; ++i) running.push_back(submit(*engine, make_request({i, 1}, 30)));
+  gate.open();
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(running[static_cast<std::size_t>(i)].events->wait_until_done());
     EXPECT_EQ(running[static_cast<std::size_t>(i)].events->collected().ids(),

@@ -67,6 +67,17 @@ TEST(PrepareTest, ModelWithoutATemplateSaysWhereToGo) {
   EXPECT_EQ(prepared.error().param, "messages");
 }
 
+TEST(PrepareTest, ToolsThatTheTemplateWouldDropAreRefused) {
+  api::ChatRequest request = hello();
+  request.conversation.tools.push_back(json::object{{"type", "function"}});
+  const auto prepared = prepare_chat(make_model(), {}, request);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(prepared.error().message, "model 'tiny' cannot be shown tools: its chat template has no place for them");
+  EXPECT_EQ(prepared.error().param, "tools");
+  EXPECT_TRUE(prepare_chat(make_model("{% if tools %}{{ tools | tojson }}{% endif %}"), {}, request));
+}
+
 TEST(PrepareTest, WhatTheTemplateRefusesIsTheClientsFault) {
   const auto prepared = prepare_chat(make_model("{{ raise_exception('no tools here') }}"), {}, hello());
   ASSERT_FALSE(prepared);
