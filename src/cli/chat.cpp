@@ -3,7 +3,9 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/model_session.h"
 #include "cli/shared_flags.h"
@@ -45,13 +47,17 @@ std::filesystem::path history_file() {
 // The conversation. Standard output gets answers only; everything said about them goes to standard error.
 class Chat {
  public:
-  Chat(server::ServedModel& model, const ChatOptions& options)
-      : model_(model), options_(options), editor_(history_file()) {
+  Chat(server::ServedModel& model, ChatOptions options)
+      : model_(model), options_(std::move(options)), editor_(history_file()) {
     clear();
   }
 
   int run() {
-    if (editor_.interactive()) std::cerr << "Chatting with " << model_.id << ". /help lists the commands.\n";
+    std::optional<InterruptGuard> guard;  // Ctrl-C a moment after an answer must not end the conversation
+    if (editor_.interactive()) {
+      guard.emplace();
+      std::cerr << "Chatting with " << model_.id << ". /help lists the commands.\n";
+    }
     while (!left_) {
       const Line message = read_message();
       if (message.kind == Line::Kind::kEnd) break;

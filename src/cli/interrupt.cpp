@@ -1,8 +1,6 @@
 #include "cli/interrupt.h"
 
 #include <atomic>
-#include <csignal>
-
 namespace redpoll::cli {
 namespace {
 
@@ -16,12 +14,12 @@ void on_interrupt(int) { interrupt_requested = true; }
 InterruptGuard::InterruptGuard() {
   interrupt_requested = false;
   struct sigaction action{};
-  action.sa_handler = on_interrupt;  // without SA_RESTART
+  action.sa_handler = on_interrupt;
   sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGINT, &action, &previous_);
 }
 
-InterruptGuard::~InterruptGuard() { std::signal(SIGINT, SIG_DFL); }
+InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &previous_, nullptr); }
 
 bool InterruptGuard::interrupted() { return interrupt_requested; }
 

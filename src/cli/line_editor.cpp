@@ -3,12 +3,11 @@
 #include <histedit.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <iostream>
 #include <utility>
-
-#include "cli/interrupt.h"
 
 namespace redpoll::cli {
 namespace {
@@ -35,6 +34,7 @@ class LineEditor::Impl {
           return self->prompt_.data();
         });
     el_set(editor_, EL_EDITOR, "emacs");
+    bind_ctrl_c();
     el_set(editor_, EL_SIGNAL, 1);  // the terminal is put right before any signal is acted on
     el_set(editor_, EL_HIST, history, history_);
     el_source(editor_, nullptr);  // the user's ~/.editrc
@@ -48,10 +48,13 @@ class LineEditor::Impl {
 
   Line read_line(const std::string& prompt) {
     prompt_ = prompt;
-    const InterruptGuard guard;
+    forgotten_ = false;
+    // Before the prompt shows, or keys pressed right after it would still be the terminal's.
+    el_set(editor_, EL_PREP_TERM, 1);
+    el_set(editor_, EL_SETTY, "-d", "intr=", nullptr);  // each time: entering this mode may put it back
     int length = 0;
     const char* line = el_gets(editor_, &length);
-    if (InterruptGuard::interrupted()) {
+    if (forgotten_ || (line == nullptr && length < 0 && errno == EINTR)) {
       std::cout << "^C" << std::endl;
       return {Line::Kind::kInterrupted, {}};
     }
@@ -73,6 +76,19 @@ class LineEditor::Impl {
   }
 
  private:
+  // Ctrl-C is a key here and no signal, which could come to any thread and not wake the one that reads.
+  void bind_ctrl_c() {
+    el_set(
+        editor_, EL_ADDFN, "redpoll-forget-line", "Forget what was typed",
+        +[](EditLine* editor, int /*key*/) -> unsigned char {
+          Impl* self = nullptr;
+          el_get(editor, EL_CLIENTDATA, &self);
+          self->forgotten_ = true;
+          return CC_EOF;
+        });
+    el_set(editor_, EL_BIND, "^C", "redpoll-forget-line", nullptr);
+  }
+
   // libedit reads characters of several bytes by the locale, which in containers is often "C".
   static void use_utf8() {
     if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -80,6 +96,7 @@ class LineEditor::Impl {
 
   std::filesystem::path history_file_;
   std::string prompt_;
+  bool forgotten_ = false;  // by Ctrl-C
   EditLine* editor_ = nullptr;
   History* history_ = nullptr;
 };
