@@ -24,7 +24,7 @@ PLATFORM = "x86_64-unknown-linux-gnu"  # the crates of one platform, so that eve
 # Debian packages whose code ends up inside the program without being a shared library that ldd shows.
 HEADERS_AND_ARCHIVES = {
     "Boost": ("libboost-json1.83-dev", "libboost-json1.81-dev", "libboost1.83-dev", "libboost1.81-dev"),
-    "CLI11": ("libcli11-dev",),
+    "toml++": ("libtomlplusplus-dev",),
 }
 
 GCC_RUNTIME = {"libgcc-s1", "libstdc++6"}
