@@ -38,7 +38,7 @@ void SequenceCache::truncate(int num_tokens) {
 std::optional<SequenceCache::Fork> SequenceCache::fork(int num_tokens) const {
   CHECK(num_tokens >= 0 && num_tokens <= capacity(), "a fork cannot hold more than its origin");
   Fork fork{.cache = SequenceCache(*pool_, block_tokens_), .copy = std::nullopt};
-  const int num_shared = num_tokens / block_tokens_;
+  const int num_shared = num_whole_blocks(num_tokens);
   for (const BlockId block : table().first(static_cast<std::size_t>(num_shared))) {
     pool_->share(block);
     fork.cache.table_.push_back(block);

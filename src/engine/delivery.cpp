@@ -47,9 +47,9 @@ StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const Step
 Status Delivery::advance(Sequence& sequence, const LogitRows& own, const Rows& logits) {
   RETURN_IF_ERROR(score_prompt(sequence, own, logits));
   if (sequence.num_computed < sequence.num_prompt_tokens()) return {};
-  if (sequence.scores_prompt() && !sequence.active->prompt_event_sent) {
+  if (sequence.scores_prompt()) {
     sequence.active->prompt_event_sent = true;
-    send(sequence, PromptEvent{.tokens = std::exchange(sequence.prompt_scores, {})});
+    send(sequence, PromptEvent{.tokens = std::exchange(sequence.active->prompt_scores, {})});
   }
   if (sequence.request().max_tokens == 0) {
     finish(sequence, FinishReason::kLength);
@@ -61,12 +61,13 @@ Status Delivery::advance(Sequence& sequence, const LogitRows& own, const Rows& l
 
 Status Delivery::score_prompt(Sequence& sequence, const LogitRows& own, const Rows& logits) {
   const Request& request = sequence.request();
+  std::vector<PromptToken>& scores = sequence.active->prompt_scores;
   for (int i = 0; i < own.num_scores; ++i) {
     const std::span<const float> row = logits[own.first + i];
     if (!sampling::all_finite(row)) return std::unexpected(sampling::not_finite_error());
-    const TokenId id = request.prompt[sequence.prompt_scores.size()];
+    const TokenId id = request.prompt[scores.size()];
     sampling::RowLogprobs scored = sampling::compute_logprobs(row, id, request.num_top_logprobs);
-    sequence.prompt_scores.push_back({.id = id, .logprob = scored.logprob, .top = std::move(scored.top)});
+    scores.push_back({.id = id, .logprob = scored.logprob, .top = std::move(scored.top)});
   }
   return {};
 }

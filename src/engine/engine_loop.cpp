@@ -90,6 +90,9 @@ void EngineLoop::step() {
   build_batch(scheduled, options_.block_tokens, batch_);
   const Clock::TimePoint started_at = clock_.now();
   Delivery::note_start(scheduled, started_at);
+  for (const Scheduled& row : scheduled) {
+    if (row.copy) runner_.copy_block(*row.copy);
+  }
   const std::span<const float> logits = runner_.run(batch_.ragged);
   deliver(scheduled, logits, started_at);
 }
@@ -103,7 +106,7 @@ void EngineLoop::take_commands() {
   if (!commands.cancellations.empty()) finish_round();
   for (const auto& sequence : scheduler_.sequences()) {
     const Request& request = sequence->request();
-    sequence->stalled = !request.events->has_room(static_cast<std::size_t>(request.num_choices));
+    sequence->active->stalled = !request.events->has_room(static_cast<std::size_t>(request.num_choices));
   }
 }
 
@@ -119,6 +122,9 @@ void EngineLoop::admit(Submission submission) {
   const auto active = std::make_shared<ActiveRequest>(
       ActiveRequest{.request = std::move(request), .seed = 0, .submitted_at = submission.submitted_at});
   active->seed = active->request.sampling.seed.value_or(random_seed());
+  if (active->request.prompt_logprobs) {  // nothing comes before the first token
+    active->prompt_scores.push_back({.id = active->request.prompt.front(), .logprob = 0, .top = {}});
+  }
   for (int choice = 0; choice < active->request.num_choices; ++choice) {
     scheduler_.add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(pool_, options_.block_tokens)));
   }

@@ -10,12 +10,6 @@ Sequence::Sequence(std::shared_ptr<ActiveRequest> active_request, int choice_ind
       tokens(active->request.prompt),
       cache(std::move(empty_cache)) {
   tokens.reserve(tokens.size() + static_cast<std::size_t>(active->request.max_tokens));
-  if (scores_prompt()) prompt_scores.push_back({.id = tokens.front(), .logprob = 0, .top = {}});
-}
-
-bool Sequence::can_run() const {
-  if (state == SequenceState::kEnded || stalled) return false;
-  return !request().prompt_logprobs || choice == 0 || active->prompt_event_sent;
 }
 
 void Sequence::append(TokenId id) {
