@@ -27,7 +27,7 @@ struct EngineOptions {
   int step_tokens = 512;                // token budget of a step; at least max_batch
   int block_tokens = 32;                // tokens per cache block
   int context_length = 0;               // 0: the model's, as memory allows
-  std::size_t memory_budget_bytes = 0;  // weights and cache together; 0: 75 % of what this process may use
+  std::size_t memory_budget_bytes = 0;  // weights, cache and a step; 0: 75 % of what this process may use
 };
 
 /// What the engine runs. The kernels must outlive the model and belong to this engine alone.
@@ -64,6 +64,7 @@ struct EngineStats {
   std::size_t kv_bytes_total = 0;
   std::size_t kv_bytes_used = 0;
   std::size_t weight_bytes = 0;
+  std::size_t step_bytes = 0;  // activations and logits of a full step, estimated
   std::size_t memory_budget_bytes = 0;
   int max_context = 0;
   int vocab_size = 0;

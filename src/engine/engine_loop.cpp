@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "engine/available_memory.h"
 #include "engine/event_queue.h"
 #include "engine/request_summary.h"
 
@@ -17,6 +18,13 @@ constexpr int kMaxFailuresInARow = 3;
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32U) | device();
+}
+
+std::size_t step_bytes_of(const models::ModelInfo& info, const EngineOptions& options) {
+  return step_bytes({.step_tokens = options.step_tokens,
+                     .max_batch = options.max_batch,
+                     .vocab_size = info.vocab_size,
+                     .activations_per_token = info.activations_per_token});
 }
 
 }  // namespace
@@ -36,6 +44,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   stats_.blocks_total = plan.num_blocks;
   stats_.kv_bytes_total = static_cast<std::size_t>(plan.num_blocks) * plan.bytes_per_block;
   stats_.weight_bytes = info.weight_bytes;
+  stats_.step_bytes = step_bytes_of(info, options);
   stats_.memory_budget_bytes = plan.budget_bytes;
   stats_.max_context = plan.max_context;
   stats_.vocab_size = info.vocab_size;
@@ -52,9 +61,11 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
   try {
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
     const models::ModelInfo& info = loaded.model->info();
+    if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
     ASSIGN_OR_RETURN(const MemoryPlan plan,
                      plan_memory({.budget_bytes = options.memory_budget_bytes,
                                   .weight_bytes = info.weight_bytes,
+                                  .step_bytes = step_bytes_of(info, options),
                                   .bytes_per_block = cache::bytes_per_block(*loaded.kernels, cache_groups_of(info),
                                                                             options.block_tokens),
                                   .block_tokens = options.block_tokens,

@@ -8,9 +8,6 @@
 namespace redpoll::engine {
 namespace {
 
-/// Scoring a prompt needs a row of logits per token, each as long as the vocabulary.
-constexpr int kMaxScoredTokensPerStep = 64;
-
 bool is_running(const Sequence& sequence) { return sequence.state == SequenceState::kRunning; }
 bool is_waiting(const Sequence& sequence) { return sequence.state == SequenceState::kWaiting; }
 bool is_suspect(const Sequence& sequence) { return sequence.alone_until > sequence.num_computed; }

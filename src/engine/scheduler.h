@@ -12,6 +12,9 @@
 
 namespace redpoll::engine {
 
+/// Of a sequence whose prompt's logprobs are wanted: each takes a row of logits, as long as the vocabulary.
+inline constexpr int kMaxScoredTokensPerStep = 64;
+
 struct SchedulerOptions {
   int max_batch = 8;      // sequences in a step
   int step_tokens = 512;  // tokens in a step; at least max_batch

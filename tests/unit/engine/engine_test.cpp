@@ -13,7 +13,6 @@ namespace redpoll::engine {
 namespace {
 
 using namespace std::chrono_literals;
-using test::budget_for_blocks;
 using test::Collected;
 using test::EventCollector;
 using test::hashed_next_token;
@@ -25,6 +24,7 @@ using test::Running;
 using test::scripted_loader;
 using test::start_engine;
 using test::submit;
+using test::with_blocks;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -71,12 +71,8 @@ TEST(EngineTest, GivesTheSameAnswerAloneAndAmongSixteen) {
 TEST(EngineTest, GivesTheSameAnswerWhenBlocksAreShort) {
   const auto prompt_of = [](int i) { return make_prompt(20 + i, i); };
   // Ten blocks of four tokens hold one request of 24 + 16 tokens and little more.
-  const auto engine = start_engine({.max_batch = 4,
-                                    .step_tokens = 16,
-                                    .block_tokens = 4,
-                                    .context_length = 40,
-                                    .memory_budget_bytes = budget_for_blocks(10, 4)},
-                                   scripted_loader());
+  const auto engine = start_engine(
+      with_blocks(10, {.max_batch = 4, .step_tokens = 16, .block_tokens = 4, .context_length = 40}), scripted_loader());
   EXPECT_EQ(engine->stats().blocks_total, 10);
   std::vector<Running> running;
   for (int i = 0; i < 5; ++i) running.push_back(submit(*engine, make_request(make_prompt(3 + i, i), 30)));
@@ -199,12 +195,8 @@ TEST(EngineTest, ChoicesAnswerAlikeWhenBlocksAreShort) {
   request.sampling.temperature = 5;
   request.sampling.seed = 3;
   const auto with_room = run(*start_engine({.block_tokens = 4}, scripted_loader()), request);
-  const auto engine = start_engine({.max_batch = 4,
-                                    .step_tokens = 16,
-                                    .block_tokens = 4,
-                                    .context_length = 40,
-                                    .memory_budget_bytes = budget_for_blocks(14, 4)},
-                                   scripted_loader());
+  const auto engine = start_engine(
+      with_blocks(14, {.max_batch = 4, .step_tokens = 16, .block_tokens = 4, .context_length = 40}), scripted_loader());
   const Running other = submit(*engine, make_request(make_prompt(9, 1), 20));
   const auto got = run(*engine, request);
   for (std::size_t choice = 0; choice < 4; ++choice) EXPECT_EQ(got.ids(choice), with_room.ids(choice));
@@ -303,12 +295,8 @@ TEST(EngineTest, ScoresAPromptOfOneTokenAndAnswersNothing) {
 }
 
 TEST(EngineTest, ScoresAPromptOnceThoughItIsPreempted) {
-  const auto engine = start_engine({.max_batch = 2,
-                                    .step_tokens = 8,
-                                    .block_tokens = 4,
-                                    .context_length = 64,
-                                    .memory_budget_bytes = budget_for_blocks(16, 4)},
-                                   scripted_loader());
+  const auto engine = start_engine(
+      with_blocks(16, {.max_batch = 2, .step_tokens = 8, .block_tokens = 4, .context_length = 64}), scripted_loader());
   Request scored = make_request(make_prompt(30, 5), 4);
   scored.prompt_logprobs = true;
   const auto alone = run(*engine, scored);
