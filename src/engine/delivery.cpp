@@ -74,9 +74,10 @@ Status Delivery::score_prompt(Sequence& sequence, const LogitRows& own, const Ro
 
 Status Delivery::choose_next_token(Sequence& sequence, std::span<const float> row) {
   const Request& request = sequence.request();
+  sequence.history.follow(sequence.tokens);
   const sampling::SamplingContext context{
       .params = request.sampling,
-      .history = {.tokens = sequence.tokens, .generated_counts = &sequence.generated_counts},
+      .history = sequence.history,
       .key = {.seed = sequence.active->seed, .choice = sequence.choice, .position = sequence.num_tokens()},
       .stop_ids = request.stop_ids,
       .may_stop = sequence.num_generated() >= request.min_tokens};

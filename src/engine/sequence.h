@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "cache/sequence_cache.h"
 #include "engine/request.h"
+#include "engine/sampling/token_history.h"
 
 namespace redpoll::engine {
 
@@ -52,7 +52,7 @@ struct Sequence {
   /// fails.
   int alone_until = 0;
 
-  std::unordered_map<TokenId, int> generated_counts;  // only if presence or frequency is penalized
+  sampling::TokenHistory history;  // of tokens
   std::optional<Clock::TimePoint> first_token_at;
   std::optional<Clock::TimePoint> last_token_at;
 
@@ -72,7 +72,8 @@ struct Sequence {
     return std::min({num_computed, num_prompt_tokens(), sibling.num_tokens() - 1});
   }
 
-  void append(TokenId id);
+  /// Cannot throw: there is room for max_tokens.
+  void append(TokenId id) noexcept { tokens.push_back(id); }
 };
 
 }  // namespace redpoll::engine
