@@ -48,6 +48,8 @@ class SequenceCache {
   [[nodiscard]] int blocks_for(int num_tokens) const { return (num_tokens + block_tokens_ - 1) / block_tokens_; }
 
  private:
+  void make_room(int num_more);
+
   BlockPool* pool_;
   int block_tokens_;
   std::vector<BlockId> table_;

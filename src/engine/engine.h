@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,7 +73,7 @@ struct EngineStats {
   // Counters since the start.
   std::size_t steps = 0;
   std::size_t preemptions = 0;
-  std::size_t cancellations = 0;
+  std::size_t cancellations = 0;  // of whole requests
   std::size_t failed_steps = 0;
   std::size_t prompt_tokens_total = 0;
   std::size_t generated_tokens_total = 0;
@@ -94,8 +95,9 @@ class Engine {
   /// engine has failed or stops. After success exactly one FinishEvent per choice or one ErrorEvent follows.
   [[nodiscard]] Status submit(Request request);
 
-  /// Ends a request in whatever state it is, at the next step at the latest; unknown ids are ignored.
-  void cancel(RequestId id);
+  /// Ends a request, or one of its choices, in whatever state it is, at the next step at the latest. Ids that are
+  /// unknown and choices that have ended are ignored.
+  void cancel(RequestId id, std::optional<int> choice = std::nullopt);
 
   /// A snapshot; takes microseconds even while a step runs.
   [[nodiscard]] EngineStats stats() const;

@@ -217,9 +217,10 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::restart_all() {
-  for (const auto& sequence : sequences_) {
-    if (is_running(*sequence)) set_back(*sequence);
-    sequence->cache.release();  // of those that have ended, too: nobody may inherit it
+  for (const auto& sequence : sequences_) {  // those that have ended, too: nobody may inherit from them
+    if (is_running(*sequence)) sequence->state = SequenceState::kWaiting;
+    sequence->cache.release();
+    sequence->num_computed = 0;
   }
 }
 

@@ -46,7 +46,7 @@ class Scheduler {
   /// What to run now; empty if nothing can. The sequences stay valid until remove_ended.
   const std::vector<Scheduled>& schedule();
   [[nodiscard]] const std::vector<Scheduled>& scheduled() const { return scheduled_; }
-  /// Takes the blocks of all running sequences; everything is to be computed again.
+  /// Takes the blocks of all sequences; everything is to be computed again.
   void restart_all();
   /// Forgets sequences in state kEnded and frees their blocks.
   void remove_ended();

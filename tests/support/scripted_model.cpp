@@ -104,7 +104,7 @@ std::span<const Slot> write_slots(nn::ForwardContext& context) {
     slots.push_back({.token_plus_one = static_cast<float>(batch.tokens[i] + 1),
                      .position_plus_one = static_cast<float>(batch.positions[i] + 1)});
   }
-  const mx::array k(&slots.front().token_plus_one, {batch.num_tokens(), 1, kHeadDim}, mx::float32);
+  const mx::array k(reinterpret_cast<const float*>(slots.data()), {batch.num_tokens(), 1, kHeadDim}, mx::float32);
   kernels::KvStorage& storage = context.kv.front();
   context.kernels.write_kv(storage, k, mx::zeros_like(k), batch);
   mx::eval(storage.keys);

@@ -188,25 +188,6 @@ TEST(EngineFailureTest, AFailureThatGoesAwayCostsNobodyAnything) {
   EXPECT_EQ(engine->stats().preemptions, 0U);
 }
 
-TEST(EngineFailureTest, ChoicesThatShareAPromptSurviveAFailedStep) {
-  Request request = make_request(test::make_prompt(21, 2), 12);
-  request.num_choices = 4;
-  request.sampling.temperature = 5;
-  request.sampling.seed = 3;
-  const auto want = run(*start_engine({}, scripted_loader()), request);
-  for (int failing = 0; failing < 14; ++failing) {
-    int step = 0;
-    const auto engine = start_engine({.max_batch = 3, .step_tokens = 8, .block_tokens = 4},
-                                     scripted_loader({.before_step = [&](const kernels::RaggedBatch& batch) {
-                                       if (batch.rows.size() > 1 && step++ == failing) throw std::runtime_error("once");
-                                     }}));
-    const auto got = run(*engine, request);
-    for (std::size_t choice = 0; choice < 4; ++choice) EXPECT_EQ(got.ids(choice), want.ids(choice)) << failing;
-    EXPECT_EQ(engine->stats().failed_steps, 1U);
-    EXPECT_EQ(engine->stats().blocks_used, 0);
-  }
-}
-
 TEST(EngineFailureTest, ThreeFailedStepsInARowEndTheEngine) {
   const auto engine = start_engine({}, scripted_loader(throws_on(63)));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(*engine, make_request({63}, 5)).error->code, ErrorCode::kInternal);
