@@ -43,9 +43,13 @@ class SequenceCache {
   [[nodiscard]] int capacity() const { return num_blocks() * block_tokens_; }
   /// What the capacity would be with every free block of the pool.
   [[nodiscard]] int reachable_capacity() const { return (num_blocks() + pool_->num_free()) * block_tokens_; }
+  /// Blocks that this many tokens fill; what a fork shares.
+  [[nodiscard]] int num_whole_blocks(int num_tokens) const { return num_tokens / block_tokens_; }
   [[nodiscard]] int blocks_for(int num_tokens) const { return (num_tokens + block_tokens_ - 1) / block_tokens_; }
 
  private:
+  void make_room(int num_more);
+
   BlockPool* pool_;
   int block_tokens_;
   std::vector<BlockId> table_;

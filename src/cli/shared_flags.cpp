@@ -53,7 +53,7 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   }
   flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
       .or_else("the model's, as memory allows");
-  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights and cache together")
+  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
       .or_else("75 % of memory")
       .value_name = "GB";
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");

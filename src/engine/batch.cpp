@@ -6,7 +6,7 @@ namespace {
 /// The logits at a position tell how likely the token after it was.
 bool scores_next(const Sequence& sequence, int position) {
   if (!sequence.scores_prompt() || position + 1 >= sequence.num_prompt_tokens()) return false;
-  return position + 1 >= static_cast<int>(sequence.prompt_scores.size());  // else known from before a preemption
+  return position + 1 >= static_cast<int>(sequence.active->prompt_scores.size());  // else known from before
 }
 
 LogitRows add_row(const Scheduled& scheduled, kernels::RaggedBatch& ragged) {

@@ -18,14 +18,19 @@ struct Delivery::Rows {
 };
 
 void Delivery::note_start(const std::vector<Scheduled>& scheduled, Clock::TimePoint now) {
+  make_room(scheduled.size());
   for (const Scheduled& row : scheduled) {
     ActiveRequest& active = *row.sequence->active;
-    if (!active.scheduled_at) active.scheduled_at = now;
+    if (active.scheduled_at) continue;
+    active.scheduled_at = now;
+    send(*row.sequence, StartEvent{.queue_ms = milliseconds_between(active.submitted_at, now)});
   }
 }
 
 StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const StepBatch& batch,
                              std::span<const float> logits, const std::vector<std::unique_ptr<Sequence>>& all) {
+  constexpr std::size_t kMostEvents = 3;  // of a sequence in a step: the prompt's, a token, the end
+  make_room(kMostEvents * scheduled.size());
   StepCounts counts;
   const Rows rows{.values = logits, .vocab_size = logits.size() / batch.ragged.logit_rows.size()};
   for (std::size_t i = 0; i < scheduled.size(); ++i) {
@@ -47,9 +52,9 @@ StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const Step
 Status Delivery::advance(Sequence& sequence, const LogitRows& own, const Rows& logits) {
   RETURN_IF_ERROR(score_prompt(sequence, own, logits));
   if (sequence.num_computed < sequence.num_prompt_tokens()) return {};
-  if (sequence.scores_prompt() && !sequence.active->prompt_event_sent) {
+  if (sequence.scores_prompt()) {
     sequence.active->prompt_event_sent = true;
-    send(sequence, PromptEvent{.tokens = std::exchange(sequence.prompt_scores, {})});
+    send(sequence, PromptEvent{.tokens = std::exchange(sequence.active->prompt_scores, {})});
   }
   if (sequence.request().max_tokens == 0) {
     finish(sequence, FinishReason::kLength);
@@ -61,21 +66,23 @@ Status Delivery::advance(Sequence& sequence, const LogitRows& own, const Rows& l
 
 Status Delivery::score_prompt(Sequence& sequence, const LogitRows& own, const Rows& logits) {
   const Request& request = sequence.request();
+  std::vector<PromptToken>& scores = sequence.active->prompt_scores;
   for (int i = 0; i < own.num_scores; ++i) {
     const std::span<const float> row = logits[own.first + i];
     if (!sampling::all_finite(row)) return std::unexpected(sampling::not_finite_error());
-    const TokenId id = request.prompt[sequence.prompt_scores.size()];
+    const TokenId id = request.prompt[scores.size()];
     sampling::RowLogprobs scored = sampling::compute_logprobs(row, id, request.num_top_logprobs);
-    sequence.prompt_scores.push_back({.id = id, .logprob = scored.logprob, .top = std::move(scored.top)});
+    scores.push_back({.id = id, .logprob = scored.logprob, .top = std::move(scored.top)});
   }
   return {};
 }
 
 Status Delivery::choose_next_token(Sequence& sequence, std::span<const float> row) {
   const Request& request = sequence.request();
+  sequence.history.follow(sequence.tokens);
   const sampling::SamplingContext context{
       .params = request.sampling,
-      .history = {.tokens = sequence.tokens, .generated_counts = &sequence.generated_counts},
+      .history = sequence.history,
       .key = {.seed = sequence.active->seed, .choice = sequence.choice, .position = sequence.num_tokens()},
       .stop_ids = request.stop_ids,
       .may_stop = sequence.num_generated() >= request.min_tokens};
@@ -85,21 +92,22 @@ Status Delivery::choose_next_token(Sequence& sequence, std::span<const float> ro
     return {};
   }
 
-  sequence.append(id);
-  sequence.last_token_at = clock_.now();
-  if (!sequence.first_token_at) sequence.first_token_at = sequence.last_token_at;
   TokenEvent event{.choice = sequence.choice, .id = id, .logprob = 0, .top = {}};
   if (request.num_top_logprobs >= 0) {
     sampling::RowLogprobs logprobs = sampling::compute_logprobs(row, id, request.num_top_logprobs);
     event.logprob = logprobs.logprob;
     event.top = std::move(logprobs.top);
   }
+  sequence.append(id);
+  sequence.last_token_at = clock_.now();
+  if (!sequence.first_token_at) sequence.first_token_at = sequence.last_token_at;
   send(sequence, std::move(event));
   if (sequence.num_generated() >= request.max_tokens) finish(sequence, FinishReason::kLength);
   return {};
 }
 
 void Delivery::finish(Sequence& sequence, FinishReason reason) {
+  make_room(1);
   sequence.state = SequenceState::kEnded;
   send(sequence, FinishEvent{.choice = sequence.choice,
                              .reason = reason,
@@ -126,19 +134,41 @@ Timings Delivery::timings_of(const Sequence& sequence) const {
 
 void Delivery::fail(const ActiveRequest& failed, const std::vector<std::unique_ptr<Sequence>>& all,
                     const Error& error) {
+  GenerationEvent event = ErrorEvent{.error = error};
+  make_room(1);
   for (const auto& sequence : all) {
     if (sequence->active.get() == &failed) sequence->state = SequenceState::kEnded;
   }
-  outbox_.emplace_back(failed.request.events, ErrorEvent{.error = error});
+  outbox_.push_back({.to = failed.request.events, .event = std::move(event)});
+}
+
+void Delivery::break_off(const std::shared_ptr<EventQueue>& events, const char* why) noexcept {
+  events->break_off(why);
+  if (events->ring()) return;
+  try {
+    outbox_.push_back({.to = events, .event = std::nullopt});
+  } catch (...) {
+    // The consumer will find the end of its request when it looks by itself.
+  }
+}
+
+/// So that sending so many cannot fail.
+void Delivery::make_room(std::size_t num_events) {
+  const std::size_t needed = outbox_.size() + num_events;
+  if (needed > outbox_.capacity()) outbox_.reserve(std::max(needed, 2 * outbox_.capacity()));
 }
 
 void Delivery::send(const Sequence& sequence, GenerationEvent event) {
-  outbox_.emplace_back(sequence.request().events, std::move(event));
+  outbox_.push_back({.to = sequence.request().events, .event = std::move(event)});
 }
 
-void Delivery::flush() {
-  for (auto& [events, event] : outbox_) events->push(std::move(event));
-  outbox_.clear();
+bool Delivery::flush() noexcept {
+  for (Mail& mail : outbox_) {
+    const bool is_told = mail.event ? mail.to->push(*std::exchange(mail.event, std::nullopt)) : mail.to->ring();
+    if (is_told || mail.to.use_count() == 1) mail.to.reset();
+  }
+  std::erase_if(outbox_, [](const Mail& mail) { return mail.to == nullptr; });
+  return outbox_.empty();
 }
 
 }  // namespace redpoll::engine

@@ -77,7 +77,7 @@ RequestId Engine::next_request_id() { return ++impl_->last_id; }
 
 Status Engine::submit(Request request) { return impl_->mailbox->submit(std::move(request), impl_->clock.now()); }
 
-void Engine::cancel(RequestId id) { impl_->mailbox->cancel(id); }
+void Engine::cancel(RequestId id, std::optional<int> choice) { impl_->mailbox->cancel({.id = id, .choice = choice}); }
 
 EngineStats Engine::stats() const { return impl_->mailbox->stats(impl_->clock.now()); }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct EngineOptions {
   int step_tokens = 512;                // token budget of a step; at least max_batch
   int block_tokens = 32;                // tokens per cache block
   int context_length = 0;               // 0: the model's, as memory allows
-  std::size_t memory_budget_bytes = 0;  // weights and cache together; 0: 75 % of what this process may use
+  std::size_t memory_budget_bytes = 0;  // weights, cache and a step; 0: 75 % of what this process may use
 };
 
 /// What the engine runs. The kernels must outlive the model and belong to this engine alone.
@@ -64,6 +65,7 @@ struct EngineStats {
   std::size_t kv_bytes_total = 0;
   std::size_t kv_bytes_used = 0;
   std::size_t weight_bytes = 0;
+  std::size_t step_bytes = 0;  // activations and logits of a full step, estimated
   std::size_t memory_budget_bytes = 0;
   int max_context = 0;
   int vocab_size = 0;
@@ -71,7 +73,7 @@ struct EngineStats {
   // Counters since the start.
   std::size_t steps = 0;
   std::size_t preemptions = 0;
-  std::size_t cancellations = 0;
+  std::size_t cancellations = 0;  // of whole requests
   std::size_t failed_steps = 0;
   std::size_t prompt_tokens_total = 0;
   std::size_t generated_tokens_total = 0;
@@ -93,8 +95,9 @@ class Engine {
   /// engine has failed or stops. After success exactly one FinishEvent per choice or one ErrorEvent follows.
   [[nodiscard]] Status submit(Request request);
 
-  /// Ends a request in whatever state it is, at the next step at the latest; unknown ids are ignored.
-  void cancel(RequestId id);
+  /// Ends a request, or one of its choices, in whatever state it is, at the next step at the latest. Ids that are
+  /// unknown and choices that have ended are ignored.
+  void cancel(RequestId id, std::optional<int> choice = std::nullopt);
 
   /// A snapshot; takes microseconds even while a step runs.
   [[nodiscard]] EngineStats stats() const;

@@ -1,11 +1,14 @@
 #include "engine/engine_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
+#include "engine/available_memory.h"
 #include "engine/event_queue.h"
 #include "engine/request_summary.h"
 
@@ -13,10 +16,30 @@ namespace redpoll::engine {
 namespace {
 
 constexpr int kMaxFailuresInARow = 3;
+// Consumers whose on_ready has thrown; when the engine ends, they are not waited for longer than a second.
+constexpr std::chrono::milliseconds kBeforeTellingAgain{10};
+constexpr int kTimesToTellAgain = 100;
 
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32U) | device();
+}
+
+std::size_t step_bytes_of(const models::ModelInfo& info, const EngineOptions& options) {
+  return step_bytes({.step_tokens = options.step_tokens,
+                     .max_batch = options.max_batch,
+                     .vocab_size = info.vocab_size,
+                     .activations_per_token = info.activations_per_token});
+}
+
+std::string message_of(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of an unknown kind";
+  }
 }
 
 }  // namespace
@@ -36,6 +59,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   stats_.blocks_total = plan.num_blocks;
   stats_.kv_bytes_total = static_cast<std::size_t>(plan.num_blocks) * plan.bytes_per_block;
   stats_.weight_bytes = info.weight_bytes;
+  stats_.step_bytes = step_bytes_of(info, options);
   stats_.memory_budget_bytes = plan.budget_bytes;
   stats_.max_context = plan.max_context;
   stats_.vocab_size = info.vocab_size;
@@ -52,9 +76,11 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
   try {
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
     const models::ModelInfo& info = loaded.model->info();
+    if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
     ASSIGN_OR_RETURN(const MemoryPlan plan,
                      plan_memory({.budget_bytes = options.memory_budget_bytes,
                                   .weight_bytes = info.weight_bytes,
+                                  .step_bytes = step_bytes_of(info, options),
                                   .bytes_per_block = cache::bytes_per_block(*loaded.kernels, cache_groups_of(info),
                                                                             options.block_tokens),
                                   .block_tokens = options.block_tokens,
@@ -62,17 +88,28 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
                                   .context_length = options.context_length,
                                   .max_batch = options.max_batch}));
     return std::unique_ptr<EngineLoop>(new EngineLoop(options, plan, std::move(loaded), std::move(mailbox), clock));
-  } catch (const std::exception& error) {
-    return fail(ErrorCode::kInternal, std::string("the model could not be loaded: ") + error.what());
+  } catch (...) {
+    return fail(ErrorCode::kInternal, "the model could not be loaded: " + message_of(std::current_exception()));
   }
 }
 
-void EngineLoop::run() {
-  while (!is_stopping_ && !failure_) {
+void EngineLoop::run() noexcept {
+  std::exception_ptr trouble;  // what a step has ended with; to be recovered from
+  int num_failed_recoveries = 0;
+  while (!is_stopping_ && !has_failed_) {
+    const bool recovers = trouble != nullptr;
     try {
-      step();
-    } catch (const std::exception& error) {
-      recover_from(error.what());
+      if (recovers) {
+        recover_from(message_of(trouble));
+        trouble = nullptr;
+        num_failed_recoveries = 0;
+      } else {
+        step();
+      }
+    } catch (...) {
+      trouble = std::current_exception();
+      if (!recovers) ++stats_.failed_steps;
+      has_failed_ = recovers && ++num_failed_recoveries == kMaxFailuresInARow;
     }
   }
   shut_down();
@@ -89,49 +126,95 @@ void EngineLoop::step() {
 
   build_batch(scheduled, options_.block_tokens, batch_);
   const Clock::TimePoint started_at = clock_.now();
-  Delivery::note_start(scheduled, started_at);
+  delivery_.note_start(scheduled, started_at);
+  for (const Scheduled& row : scheduled) {
+    if (row.copy) runner_.copy_block(*row.copy);
+  }
   const std::span<const float> logits = runner_.run(batch_.ragged);
   deliver(scheduled, logits, started_at);
 }
 
-/// Waits when there was nothing to run.
+/// Waits when there was nothing to run. If something is thrown, what is left is for the next round.
 void EngineLoop::take_commands() {
-  Commands commands = is_idle_ ? mailbox_->wait_and_take() : mailbox_->take();
-  is_stopping_ = commands.stop;
-  for (Submission& submission : commands.submissions) admit(std::move(submission));
-  for (const RequestId id : commands.cancellations) cancel(id);
-  if (!commands.cancellations.empty()) finish_round();
+  if (!all_are_told_) all_are_told_ = delivery_.flush();
+  if (num_submissions_ == commands_.submissions.size() && commands_.cancellations.empty()) {
+    num_submissions_ = 0;
+    if (is_idle_) check_integrity();
+    const auto limit = all_are_told_ ? std::nullopt : std::optional(kBeforeTellingAgain);
+    commands_ = is_idle_ ? mailbox_->wait_and_take(limit) : mailbox_->take();
+    is_stopping_ = commands_.stop;
+  }
+  while (num_submissions_ < commands_.submissions.size()) admit(std::move(commands_.submissions[num_submissions_++]));
+  for (const Cancellation& cancellation : commands_.cancellations) cancel(cancellation);
+  commands_.cancellations.clear();
+  look_after_consumers();
+}
+
+/// In debug builds, when there is time for it.
+void EngineLoop::check_integrity() const {
+#ifndef NDEBUG
+  const Status status = pool_.check_integrity();
+  CHECK(status, status.error().message);
+  CHECK(!scheduler_.sequences().empty() || pool_.num_used() == 0, "blocks are held by nobody");
+#endif
+}
+
+/// Notes whose consumers have fallen behind, and ends what cannot be delivered any more.
+void EngineLoop::look_after_consumers() {
+  bool has_ended = false;
   for (const auto& sequence : scheduler_.sequences()) {
     const Request& request = sequence->request();
-    sequence->stalled = !request.events->has_room(static_cast<std::size_t>(request.num_choices));
+    sequence->active->stalled = !request.events->has_room(static_cast<std::size_t>(request.num_choices));
+    if (request.events->is_broken_off()) sequence->state = SequenceState::kEnded;
+    has_ended |= sequence->state == SequenceState::kEnded;
+  }
+  if (has_ended) finish_round();
+}
+
+void EngineLoop::admit(Submission submission) noexcept {
+  const RequestId id = submission.request.id;
+  const std::shared_ptr<EventQueue> events = submission.request.events;
+  try {
+    add_request(std::move(submission));
+  } catch (...) {
+    for (const auto& sequence : scheduler_.sequences()) {
+      if (sequence->request().id == id) sequence->state = SequenceState::kEnded;
+    }
+    mailbox_->forget(id);
+    delivery_.break_off(events, "the server has no memory left for this request");
   }
 }
 
-void EngineLoop::admit(Submission submission) {
+void EngineLoop::add_request(Submission submission) {
   Request& request = submission.request;
-  const int prompt_tokens = static_cast<int>(request.prompt.size());
-  request.max_tokens = std::clamp(request.max_tokens, 0, plan_.max_context - prompt_tokens);
+  const std::size_t num_prompt_tokens = request.prompt.size();
+  request.max_tokens = std::clamp(request.max_tokens, 0, plan_.max_context - static_cast<int>(num_prompt_tokens));
   request.events->set_on_room([weak = std::weak_ptr(mailbox_)] {
     if (const auto mailbox = weak.lock()) mailbox->wake();
   });
-  stats_.prompt_tokens_total += request.prompt.size();
 
   const auto active = std::make_shared<ActiveRequest>(
       ActiveRequest{.request = std::move(request), .seed = 0, .submitted_at = submission.submitted_at});
   active->seed = active->request.sampling.seed.value_or(random_seed());
+  if (active->request.prompt_logprobs) {  // nothing comes before the first token
+    active->prompt_scores.push_back({.id = active->request.prompt.front(), .logprob = 0, .top = {}});
+  }
   for (int choice = 0; choice < active->request.num_choices; ++choice) {
     scheduler_.add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(pool_, options_.block_tokens)));
   }
+  stats_.prompt_tokens_total += num_prompt_tokens;
 }
 
-void EngineLoop::cancel(RequestId id) {
+void EngineLoop::cancel(const Cancellation& cancellation) {
+  const auto& [id, choice] = cancellation;
   bool found = false;
   for (const auto& sequence : scheduler_.sequences()) {
     if (sequence->request().id != id || sequence->state == SequenceState::kEnded) continue;
+    if (choice && sequence->choice != *choice) continue;
     delivery_.finish(*sequence, FinishReason::kCancelled);
     found = true;
   }
-  if (found) ++stats_.cancellations;
+  if (found && !choice) ++stats_.cancellations;
 }
 
 void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits,
@@ -149,66 +232,96 @@ void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, std::span<cons
 
 /// First the books, then the events: whoever has seen the last event of a request finds its place and blocks free.
 void EngineLoop::finish_round() {
-  std::vector<RequestId> ended;
-  for (const auto& sequence : scheduler_.sequences()) {
-    if (sequence->state == SequenceState::kEnded) ended.push_back(sequence->request().id);
+  const auto& all = scheduler_.sequences();
+  for (const auto& sequence : all) {
+    if (sequence->state != SequenceState::kEnded) continue;
+    const bool goes_on = std::ranges::any_of(all, [&](const auto& other) {
+      return other->active == sequence->active && other->state != SequenceState::kEnded;
+    });
+    if (!goes_on) mailbox_->forget(sequence->request().id);
   }
   scheduler_.remove_ended();
-  for (const RequestId id : ended) {
-    const bool has_siblings =
-        std::ranges::any_of(scheduler_.sequences(), [&](const auto& sequence) { return sequence->request().id == id; });
-    if (!has_siblings) mailbox_->forget(id);
-  }
   publish();
-  delivery_.flush();
+  all_are_told_ = delivery_.flush();
 }
 
 /// Nobody knows what a failed step has left in the cache, so all sequences start over with what they have written so
-/// far. Those that were in it run alone next, so that only the one at fault fails.
+/// far. Those that were in it run alone next, so that only the one at fault fails. May be called again if it throws.
 void EngineLoop::recover_from(const std::string& what) {
   const std::vector<Scheduled>& scheduled = scheduler_.scheduled();
-  log_error("a step failed", {{"reason", what}, {"sequences", std::to_string(scheduled.size())}});
-  ++stats_.failed_steps;
-
+  is_idle_ = false;  // commands may be left
   const bool is_retry = scheduled.size() == 1 && scheduled.front().sequence->alone_until > 0;
   if (!is_retry) ++num_failures_in_a_row_;
-  if (scheduled.size() == 1) {
+  log_error("a step failed", {{"reason", what}, {"sequences", std::to_string(scheduled.size())}});
+  if (scheduled.size() == 1 && scheduled.front().sequence->state != SequenceState::kEnded) {
     const Error error{.code = ErrorCode::kInternal, .message = "the step failed: " + what, .param = {}};
     delivery_.fail(*scheduled.front().sequence->active, scheduler_.sequences(), error);
   }
-  for (const auto& [sequence, num_tokens] : scheduled) {
-    sequence->alone_until = std::min(sequence->num_computed + num_tokens, sequence->num_tokens());
+  for (const Scheduled& row : scheduled) {
+    Sequence& sequence = *row.sequence;
+    sequence.alone_until = std::min(sequence.num_computed + row.num_tokens, sequence.num_tokens());
   }
   scheduler_.restart_all();
   finish_round();
 
   if (num_failures_in_a_row_ >= kMaxFailuresInARow) {
-    failure_ = "the engine has stopped because " + std::to_string(num_failures_in_a_row_) +
-               " steps in a row failed, the last one with: " + what;
+    give_up("the engine has stopped because " + std::to_string(num_failures_in_a_row_) +
+            " steps in a row failed, the last one with: " + what);
     return;
   }
   try {
     runner_.reset_cache();
-  } catch (const std::exception& error) {
-    failure_ = std::string("the engine has stopped because its cache could not be set up again: ") + error.what();
+  } catch (...) {
+    give_up("the engine has stopped because its cache could not be set up again: " +
+            message_of(std::current_exception()));
   }
 }
 
-void EngineLoop::shut_down() {
-  if (failure_) log_error("the engine has failed", {{"reason", *failure_}});
-  Commands left = mailbox_->close(failure_ ? EngineState::kFailed : EngineState::kStopped, failure_.value_or(""));
-  for (Submission& submission : left.submissions) admit(std::move(submission));
+void EngineLoop::give_up(std::string why) {
+  failure_ = std::move(why);
+  has_failed_ = true;
+}
 
+void EngineLoop::shut_down() noexcept {
+  Commands left;
+  try {
+    if (has_failed_ && failure_.empty())
+      failure_ = "the engine has stopped because it could not recover from a failed step";
+    if (has_failed_) log_error("the engine has failed", {{"reason", failure_}});
+    left = mailbox_->close(has_failed_ ? EngineState::kFailed : EngineState::kStopped, failure_);
+  } catch (...) {
+    left = mailbox_->close(has_failed_ ? EngineState::kFailed : EngineState::kStopped, {});
+  }
+  while (num_submissions_ < commands_.submissions.size()) admit(std::move(commands_.submissions[num_submissions_++]));
+  for (Submission& submission : left.submissions) admit(std::move(submission));
+  end_all();
+  for (int i = 0; i < kTimesToTellAgain && !all_are_told_; ++i) {
+    std::this_thread::sleep_for(kBeforeTellingAgain);
+    all_are_told_ = delivery_.flush();
+  }
+}
+
+/// With an event for each, however little memory there is.
+void EngineLoop::end_all() noexcept {
   for (const auto& sequence : scheduler_.sequences()) {
     if (sequence->state == SequenceState::kEnded) continue;
-    if (failure_) {
-      const Error error{.code = ErrorCode::kUnavailable, .message = *failure_, .param = {}};
-      delivery_.fail(*sequence->active, scheduler_.sequences(), error);
-    } else {
-      delivery_.finish(*sequence, FinishReason::kCancelled);
+    try {
+      if (has_failed_) {
+        const Error error{.code = ErrorCode::kUnavailable, .message = failure_, .param = {}};
+        delivery_.fail(*sequence->active, scheduler_.sequences(), error);
+      } else {
+        delivery_.finish(*sequence, FinishReason::kCancelled);
+      }
+    } catch (...) {
+      sequence->state = SequenceState::kEnded;
+      delivery_.break_off(sequence->request().events, "the engine has stopped");
     }
   }
-  finish_round();
+  try {
+    finish_round();
+  } catch (...) {
+    all_are_told_ = delivery_.flush();  // the picture of the engine is a little old
+  }
 }
 
 void EngineLoop::publish() {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +26,9 @@ class EngineLoop {
   [[nodiscard]] static Result<std::unique_ptr<EngineLoop>> load(const EngineOptions& options, const ModelLoader& loader,
                                                                 std::shared_ptr<Mailbox> mailbox, const Clock& clock);
 
-  /// Steps until it is told to stop or three steps in a row have failed. Every request has its last event then.
-  void run();
+  /// Steps until it is told to stop or three steps in a row have failed. Every request has its last event then. No
+  /// exception leaves it: whatever is thrown, each request goes on or its client is told.
+  void run() noexcept;
 
  private:
   EngineLoop(const EngineOptions& options, const MemoryPlan& plan, LoadedModel loaded, std::shared_ptr<Mailbox> mailbox,
@@ -37,12 +37,17 @@ class EngineLoop {
   void step();
   void take_commands();
   void deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits, Clock::TimePoint started_at);
-  void admit(Submission submission);
-  void cancel(RequestId id);
+  void admit(Submission submission) noexcept;
+  void add_request(Submission submission);
+  void cancel(const Cancellation& cancellation);
+  void check_integrity() const;
+  void look_after_consumers();
   void finish_round();
   void publish();
   void recover_from(const std::string& what);
-  void shut_down();
+  void give_up(std::string why);
+  void shut_down() noexcept;
+  void end_all() noexcept;
 
   EngineOptions options_;
   MemoryPlan plan_;
@@ -54,9 +59,13 @@ class EngineLoop {
   Delivery delivery_;
   StepBatch batch_;
 
+  Commands commands_;                // taken, and not all carried out
+  std::size_t num_submissions_ = 0;  // of them, carried out
   bool is_idle_ = true;
+  bool all_are_told_ = true;
   bool is_stopping_ = false;
-  std::optional<std::string> failure_;  // why the engine cannot go on
+  bool has_failed_ = false;
+  std::string failure_;  // why the engine cannot go on
   int num_failures_in_a_row_ = 0;
   EngineStats stats_;  // the parts that do not change, and the counters
 };

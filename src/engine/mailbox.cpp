@@ -12,6 +12,11 @@ RequestStats waiting_stats(const Request& request) {
   return {.name = request.name, .state = "waiting", .prompt_tokens = static_cast<int>(request.prompt.size())};
 }
 
+template <typename T>
+void make_room_for_one(std::vector<T>& items) {
+  if (items.size() == items.capacity()) items.reserve(2 * items.size() + 1);
+}
+
 }  // namespace
 
 Status Mailbox::submit(Request request, Clock::TimePoint now) {
@@ -19,8 +24,12 @@ Status Mailbox::submit(Request request, Clock::TimePoint now) {
     const std::lock_guard lock(mutex_);
     RETURN_IF_ERROR(check_state());
     RETURN_IF_ERROR(check_request(request));
+    // Whatever memory runs out here, a request is in all of these or in none.
+    RequestStats stats = waiting_stats(request);
+    make_room_for_one(unpublished_);
+    make_room_for_one(commands_.submissions);
     unfinished_.insert(request.id);
-    unpublished_.push_back(waiting_stats(request));
+    unpublished_.push_back(std::move(stats));
     commands_.submissions.push_back({.request = std::move(request), .submitted_at = now});
   }
   changed_.notify_one();
@@ -69,12 +78,12 @@ Status Mailbox::check_request(const Request& request) const {
   return {};
 }
 
-void Mailbox::cancel(RequestId id) {
+void Mailbox::cancel(const Cancellation& cancellation) {
   {
     const std::lock_guard lock(mutex_);
-    if (!unfinished_.contains(id)) return;
-    if (std::ranges::find(commands_.cancellations, id) != commands_.cancellations.end()) return;
-    commands_.cancellations.push_back(id);
+    if (!unfinished_.contains(cancellation.id)) return;
+    if (std::ranges::find(commands_.cancellations, cancellation) != commands_.cancellations.end()) return;
+    commands_.cancellations.push_back(cancellation);
   }
   changed_.notify_one();
 }
@@ -126,11 +135,16 @@ Commands Mailbox::take() {
   return hand_over();
 }
 
-Commands Mailbox::wait_and_take() {
+Commands Mailbox::wait_and_take(std::optional<std::chrono::milliseconds> limit) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] {
+  const auto is_wanted = [this] {
     return woken_ || commands_.stop || !commands_.submissions.empty() || !commands_.cancellations.empty();
-  });
+  };
+  if (limit) {
+    changed_.wait_for(lock, *limit, is_wanted);
+  } else {
+    changed_.wait(lock, is_wanted);
+  }
   return hand_over();
 }
 
@@ -141,7 +155,7 @@ Commands Mailbox::hand_over() {
   return std::exchange(commands_, {});
 }
 
-void Mailbox::forget(RequestId id) {
+void Mailbox::forget(RequestId id) noexcept {
   const std::lock_guard lock(mutex_);
   unfinished_.erase(id);
 }

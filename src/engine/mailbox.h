@@ -2,9 +2,11 @@
 // out. Every function holds one short lock; none waits for a step.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -22,10 +24,17 @@ struct Submission {
   Clock::TimePoint submitted_at;
 };
 
+struct Cancellation {
+  RequestId id = 0;
+  std::optional<int> choice;  // nothing: all of them
+
+  bool operator==(const Cancellation&) const = default;
+};
+
 /// What has been asked of the engine thread since it last looked.
 struct Commands {
   std::vector<Submission> submissions;
-  std::vector<RequestId> cancellations;  // each submitted before, perhaps in the same round
+  std::vector<Cancellation> cancellations;  // each submitted before, perhaps in the same round
   bool stop = false;
 };
 
@@ -42,7 +51,7 @@ class Mailbox {
  public:
   // For any thread.
   [[nodiscard]] Status submit(Request request, Clock::TimePoint now);
-  void cancel(RequestId id);
+  void cancel(const Cancellation& cancellation);
   void stop();
   /// Makes the engine thread look again: a consumer has taken events.
   void wake();
@@ -53,10 +62,10 @@ class Mailbox {
   /// Refuses everything from now on and returns what had not been taken yet.
   [[nodiscard]] Commands close(EngineState state, std::string reason);
   [[nodiscard]] Commands take();
-  /// Like take, but waits until there is something or somebody has called wake.
-  [[nodiscard]] Commands wait_and_take();
+  /// Like take, but waits until there is something, somebody has called wake, or `limit` has passed.
+  [[nodiscard]] Commands wait_and_take(std::optional<std::chrono::milliseconds> limit);
   /// A request's last event is out, so its place in the queue is free.
-  void forget(RequestId id);
+  void forget(RequestId id) noexcept;
   void publish(EngineStats snapshot);
   void record(const StepRecord& step);
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/available_memory.h"
+#include "engine/scheduler.h"
 
 namespace redpoll::engine {
 namespace {
@@ -20,14 +21,29 @@ std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
   const auto blocks = static_cast<std::size_t>((context + request.block_tokens - 1) / request.block_tokens);
   const std::size_t cache_bytes = blocks * request.bytes_per_block;
   return fail(ErrorCode::kInvalidArgument,
-              "the model does not fit: weights take " + in_mib(request.weight_bytes) + " and a cache of " +
+              "the model does not fit: weights take " + in_mib(request.weight_bytes) +
+                  ", the activations and logits of a step " + in_mib(request.step_bytes) + " and a cache of " +
                   std::to_string(context) + " tokens " + in_mib(cache_bytes) + ", together " +
-                  in_mib(request.weight_bytes + cache_bytes) + ", but the memory budget is " +
-                  in_mib(request.budget_bytes) + "; raise --memory-budget or serve a smaller model",
+                  in_mib(request.weight_bytes + request.step_bytes + cache_bytes) + ", but the memory budget is " +
+                  in_mib(request.budget_bytes) +
+                  "; raise --memory-budget, lower --step-tokens or --max-batch, or serve a smaller model",
               "memory-budget");
 }
 
 }  // namespace
+
+std::size_t step_bytes(const StepShape& step) {
+  const auto tokens = static_cast<std::size_t>(step.step_tokens);
+  const std::size_t logit_rows =
+      std::min(tokens, static_cast<std::size_t>(step.max_batch) * std::size_t{kMaxScoredTokensPerStep});
+  return (tokens * step.activations_per_token + logit_rows * static_cast<std::size_t>(step.vocab_size)) * sizeof(float);
+}
+
+std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t available_bytes) {
+  if (budget_bytes <= available_bytes) return std::nullopt;
+  return "the memory budget of " + in_mib(budget_bytes) + " is more than the " + in_mib(available_bytes) +
+         " that this process may use; lower --memory-budget, or it may be ended for want of memory";
+}
 
 std::size_t default_memory_budget() { return available_memory_bytes() / 4 * 3; }
 
@@ -43,9 +59,10 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const int wanted = is_asked_for ? request.context_length : request.model_context;
   const int least = is_asked_for ? wanted : std::min(wanted, request.block_tokens);
 
-  if (request.weight_bytes > request.budget_bytes) return does_not_fit(request, least);
+  const std::size_t without_cache = request.weight_bytes + request.step_bytes;
+  if (without_cache > request.budget_bytes) return does_not_fit(request, least);
   const std::size_t affordable =
-      (request.budget_bytes - request.weight_bytes) / std::max<std::size_t>(request.bytes_per_block, 1);
+      (request.budget_bytes - without_cache) / std::max<std::size_t>(request.bytes_per_block, 1);
   const auto block_tokens = static_cast<std::size_t>(request.block_tokens);
   if (affordable * block_tokens < static_cast<std::size_t>(least)) return does_not_fit(request, least);
 

@@ -1,15 +1,31 @@
-// The memory arithmetic: how many cache blocks, and so how long a context, a budget leaves beside the weights.
+// The memory arithmetic: how many cache blocks, and so how long a context, a budget leaves beside the weights and what
+// a step takes.
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 
 namespace redpoll::engine {
 
+/// The largest step.
+struct StepShape {
+  int step_tokens = 0;
+  int max_batch = 0;
+  int vocab_size = 0;
+  std::size_t activations_per_token = 0;
+};
+
+/// An estimate of what it takes beside weights and cache: activations of all tokens, and as many rows of logits as may
+/// be asked for at once, in float32.
+[[nodiscard]] std::size_t step_bytes(const StepShape& step);
+
 struct MemoryRequest {
   std::size_t budget_bytes = 0;  // 0: default_memory_budget()
   std::size_t weight_bytes = 0;
+  std::size_t step_bytes = 0;
   std::size_t bytes_per_block = 0;
   int block_tokens = 0;
   int model_context = 0;   // tokens the model was trained for
@@ -26,6 +42,9 @@ struct MemoryPlan {
 
 /// kInvalidArgument, with the numbers and the flag to change, when not even one sequence fits.
 [[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
+
+/// Something to warn of: a budget above what this process may use. 0 stands for the default.
+[[nodiscard]] std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t available_bytes);
 
 /// 75 % of what this process may use.
 [[nodiscard]] std::size_t default_memory_budget();

@@ -23,6 +23,8 @@ class ModelRunner {
   /// One forward pass, waited for. Returns the logits of batch.logit_rows, (num_logit_rows, vocab_size) row-major,
   /// valid until the next call. Throws what MLX throws; the cache is then undefined until reset_cache.
   [[nodiscard]] std::span<const float> run(const kernels::RaggedBatch& batch);
+  /// Before the pass that needs it.
+  void copy_block(cache::BlockCopy copy) { kv_.copy_block(copy); }
   void reset_cache() { kv_.reset(); }
 
   [[nodiscard]] const models::ModelInfo& info() const { return loaded_.model->info(); }

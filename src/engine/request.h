@@ -43,6 +43,11 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
+/// The first event of a request: it has come to be computed.
+struct StartEvent {
+  double queue_ms = 0;  // submitted to first scheduled
+};
+
 struct TokenEvent {
   int choice = 0;
   TokenId id = 0;
@@ -83,6 +88,6 @@ struct ErrorEvent {
   Error error;
 };
 
-using GenerationEvent = std::variant<PromptEvent, TokenEvent, FinishEvent, ErrorEvent>;
+using GenerationEvent = std::variant<StartEvent, PromptEvent, TokenEvent, FinishEvent, ErrorEvent>;
 
 }  // namespace redpoll::engine

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <ranges>
+#include <unordered_map>
 #include <utility>
 
 namespace redpoll::engine {
 namespace {
-
-/// Scoring a prompt needs a row of logits per token, each as long as the vocabulary.
-constexpr int kMaxScoredTokensPerStep = 64;
 
 bool is_running(const Sequence& sequence) { return sequence.state == SequenceState::kRunning; }
 bool is_waiting(const Sequence& sequence) { return sequence.state == SequenceState::kWaiting; }
@@ -19,6 +17,8 @@ int num_missing_blocks(const Sequence& sequence) {
   const int num_next = sequence.num_generated() < sequence.request().max_tokens ? 1 : 0;
   return sequence.cache.blocks_for(sequence.num_tokens() + num_next) - sequence.cache.num_blocks();
 }
+
+bool has_prompt(const Sequence& sequence) { return sequence.num_computed >= sequence.num_prompt_tokens(); }
 
 void set_back(Sequence& sequence) {
   sequence.cache.release();
@@ -50,11 +50,15 @@ const std::vector<Scheduled>& Scheduler::schedule() {
 bool Scheduler::schedule_suspect() {
   for (const auto& sequence : sequences_) {
     if (!is_suspect(*sequence) || !sequence->can_run()) continue;
+    const bool is_new = is_waiting(*sequence);
+    if (is_new && !may_start(*sequence)) continue;
+    const std::optional<cache::BlockCopy> copy = is_new ? start(*sequence) : std::nullopt;
     const int num_tokens = make_room(*sequence, wanted_tokens(*sequence, options_.step_tokens));
-    if (num_tokens == 0) continue;
-    sequence->state = SequenceState::kRunning;
-    scheduled_.push_back({.sequence = sequence.get(), .num_tokens = num_tokens});
-    return true;
+    if (num_tokens > 0) {
+      scheduled_.push_back({.sequence = sequence.get(), .num_tokens = num_tokens, .copy = copy});
+      return true;
+    }
+    if (is_new) set_back(*sequence);
   }
   return false;
 }
@@ -85,17 +89,15 @@ void Scheduler::schedule_waiting() {
   while (static_cast<int>(scheduled_.size()) < options_.max_batch && budget_left() > 0) {
     Sequence* next = next_waiting();
     if (next == nullptr || !make_room_to_start(*next)) return;
-    next->state = SequenceState::kRunning;
+    const std::optional<cache::BlockCopy> copy = start(*next);
     const int num_tokens = make_room(*next, wanted_tokens(*next, budget_left()));
-    scheduled_.push_back({.sequence = next, .num_tokens = num_tokens});
+    scheduled_.push_back({.sequence = next, .num_tokens = num_tokens, .copy = copy});
   }
 }
 
 int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
   int wanted = std::min(sequence.num_uncomputed(), budget);
-  if (sequence.scores_prompt() && !sequence.active->prompt_event_sent) {
-    wanted = std::min(wanted, kMaxScoredTokensPerStep);
-  }
+  if (sequence.scores_prompt()) wanted = std::min(wanted, kMaxScoredTokensPerStep);
   return wanted;
 }
 
@@ -116,39 +118,89 @@ int Scheduler::make_room(Sequence& sequence, int num_tokens) {
 /// True if all tokens of a waiting sequence fit beside what the running ones still need, if need be after taking the
 /// blocks of stalled ones.
 bool Scheduler::make_room_to_start(const Sequence& sequence) {
-  int available = pool_.num_free() - num_missing_blocks(sequence);
-  int num_stalled_blocks = 0;
+  int needed = num_missing_blocks(sequence);
+  if (const Sequence* donor = leading_sibling(sequence)) {
+    needed -= sequence.cache.num_whole_blocks(donor->num_shareable_with(sequence));
+  }
   for (const auto& other : sequences_) {
-    if (!is_running(*other)) continue;
-    if (other->stalled) {
-      num_stalled_blocks += other->cache.num_blocks();
-    } else {
-      available -= std::max(num_missing_blocks(*other), 0);
-    }
+    if (is_running(*other) && !other->active->stalled) needed += std::max(num_missing_blocks(*other), 0);
   }
-  if (available + num_stalled_blocks < 0) return false;
-  while (available < 0) {
-    Sequence* victim = youngest_stalled();
-    available += victim->cache.num_blocks();
-    preempt(*victim);
-  }
+  if (needed > pool_.num_free() && needed > pool_.num_free() + num_blocks_of_stalled()) return false;
+  while (needed > pool_.num_free()) preempt(*youngest_stalled());
   return true;
+}
+
+/// With the prompt of a sibling, if one has it.
+std::optional<cache::BlockCopy> Scheduler::start(Sequence& sequence) {
+  sequence.state = SequenceState::kRunning;
+  const Sequence* donor = leading_sibling(sequence);
+  if (donor == nullptr) return std::nullopt;
+  const int num_tokens = donor->num_shareable_with(sequence);
+  std::optional<cache::SequenceCache::Fork> fork = donor->cache.fork(num_tokens);
+  if (!fork) return std::nullopt;  // no block for its own end of the prompt
+  sequence.cache = std::move(fork->cache);
+  sequence.num_computed = num_tokens;
+  return fork->copy;
+}
+
+/// To the sequence that will be started next, if it has no other sibling to take the prompt from.
+void Scheduler::hand_prompt_down() {
+  Sequence* heir = next_waiting();
+  if (heir == nullptr || leading_sibling(*heir) != nullptr) return;
+  for (const auto& ended : sequences_) {
+    if (ended->state != SequenceState::kEnded || ended->active != heir->active) continue;
+    const int num_tokens = ended->num_shareable_with(*heir);
+    if (num_tokens <= heir->num_computed) continue;
+    heir->cache = std::move(ended->cache);
+    heir->cache.truncate(num_tokens);
+    heir->num_computed = num_tokens;
+    heir->state = SequenceState::kRunning;
+  }
+}
+
+/// The running choice of the same request that has computed most of the prompt.
+const Sequence* Scheduler::leading_sibling(const Sequence& sequence) const {
+  if (sequence.request().num_choices == 1) return nullptr;
+  const Sequence* leading = nullptr;
+  for (const auto& other : sequences_) {
+    if (other->active != sequence.active || other.get() == &sequence || !is_running(*other)) continue;
+    if (leading == nullptr || other->num_computed > leading->num_computed) leading = other.get();
+  }
+  return leading;
+}
+
+/// False while a sibling computes the prompt for both.
+bool Scheduler::may_start(const Sequence& sequence) const {
+  const Sequence* sibling = leading_sibling(sequence);
+  return sibling == nullptr || has_prompt(*sibling);
 }
 
 Sequence* Scheduler::next_waiting() const {
   Sequence* next = nullptr;
   for (const auto& sequence : sequences_) {
     if (!is_waiting(*sequence) || !sequence->can_run() || is_suspect(*sequence)) continue;
-    if (next == nullptr || sequence->request().priority > next->request().priority) next = sequence.get();
+    if (next != nullptr && sequence->request().priority <= next->request().priority) continue;
+    if (may_start(*sequence)) next = sequence.get();
   }
   return next;
 }
 
 Sequence* Scheduler::youngest_stalled() const {
   for (const auto& sequence : sequences_ | std::views::reverse) {
-    if (is_running(*sequence) && sequence->stalled) return sequence.get();
+    if (is_running(*sequence) && sequence->active->stalled) return sequence.get();
   }
   return nullptr;
+}
+
+/// What would be free without them: blocks that they share with others would not.
+int Scheduler::num_blocks_of_stalled() const {
+  std::unordered_map<cache::BlockId, int> num_holders;
+  for (const auto& sequence : sequences_) {
+    if (!is_running(*sequence) || !sequence->active->stalled) continue;
+    for (const cache::BlockId block : sequence->cache.table()) ++num_holders[block];
+  }
+  return static_cast<int>(
+      std::ranges::count_if(num_holders, [&](const auto& held) { return pool_.num_users(held.first) == held.second; }));
 }
 
 Sequence* Scheduler::youngest_after(const Sequence& sequence) const {
@@ -165,13 +217,16 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::restart_all() {
-  for (const auto& sequence : sequences_) {
-    if (is_running(*sequence)) set_back(*sequence);
+  for (const auto& sequence : sequences_) {  // those that have ended, too: nobody may inherit from them
+    if (is_running(*sequence)) sequence->state = SequenceState::kWaiting;
+    sequence->cache.release();
+    sequence->num_computed = 0;
   }
 }
 
 void Scheduler::remove_ended() {
   scheduled_.clear();
+  hand_prompt_down();
   std::erase_if(sequences_, [](const auto& sequence) { return sequence->state == SequenceState::kEnded; });
 }
 

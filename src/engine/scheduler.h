@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cache/block_pool.h"
@@ -11,15 +12,20 @@
 
 namespace redpoll::engine {
 
+/// Of a sequence whose prompt's logprobs are wanted: each takes a row of logits, as long as the vocabulary.
+inline constexpr int kMaxScoredTokensPerStep = 64;
+
 struct SchedulerOptions {
   int max_batch = 8;      // sequences in a step
   int step_tokens = 512;  // tokens in a step; at least max_batch
 };
 
-/// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them.
+/// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them. `copy` is to be made
+/// before anything is computed, and the copies of a step in their order.
 struct Scheduled {
   Sequence* sequence = nullptr;
   int num_tokens = 0;
+  std::optional<cache::BlockCopy> copy = std::nullopt;
 };
 
 /// Owns all sequences that have not ended. The rules, in this order:
@@ -28,6 +34,8 @@ struct Scheduled {
 /// - Who lacks blocks takes them from those whose consumers have fallen behind, else from the youngest; these wait and
 ///   are computed again later. So the oldest that can run always moves on, as long as the pool can hold one sequence.
 /// - Waiting ones start by priority, then by age, when all their tokens fit beside what the running ones still need.
+/// - The choices of a request compute its prompt once: while one does, the others wait; then they share its blocks.
+///   One that has ended hands the prompt down if a sibling is next and no other has it.
 /// - A sequence whose consumer has fallen behind counts for nothing but the blocks it holds.
 class Scheduler {
  public:
@@ -38,7 +46,7 @@ class Scheduler {
   /// What to run now; empty if nothing can. The sequences stay valid until remove_ended.
   const std::vector<Scheduled>& schedule();
   [[nodiscard]] const std::vector<Scheduled>& scheduled() const { return scheduled_; }
-  /// Takes the blocks of all running sequences; everything is to be computed again.
+  /// Takes the blocks of all sequences; everything is to be computed again.
   void restart_all();
   /// Forgets sequences in state kEnded and frees their blocks.
   void remove_ended();
@@ -54,8 +62,13 @@ class Scheduler {
   [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
   [[nodiscard]] bool make_room_to_start(const Sequence& sequence);
+  [[nodiscard]] std::optional<cache::BlockCopy> start(Sequence& sequence);
+  void hand_prompt_down();
+  [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;
+  [[nodiscard]] bool may_start(const Sequence& sequence) const;
   [[nodiscard]] Sequence* next_waiting() const;
   [[nodiscard]] Sequence* youngest_stalled() const;
+  [[nodiscard]] int num_blocks_of_stalled() const;
   [[nodiscard]] Sequence* youngest_after(const Sequence& sequence) const;
   void preempt(Sequence& sequence);
   [[nodiscard]] int budget_left() const;

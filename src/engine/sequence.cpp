@@ -8,20 +8,9 @@ Sequence::Sequence(std::shared_ptr<ActiveRequest> active_request, int choice_ind
     : active(std::move(active_request)),
       choice(choice_index),
       tokens(active->request.prompt),
-      cache(std::move(empty_cache)) {
+      cache(std::move(empty_cache)),
+      history(active->request.sampling, active->request.prompt.size()) {
   tokens.reserve(tokens.size() + static_cast<std::size_t>(active->request.max_tokens));
-  if (scores_prompt()) prompt_scores.push_back({.id = tokens.front(), .logprob = 0, .top = {}});
-}
-
-bool Sequence::can_run() const {
-  if (state == SequenceState::kEnded || stalled) return false;
-  return !request().prompt_logprobs || choice == 0 || active->prompt_event_sent;
-}
-
-void Sequence::append(TokenId id) {
-  tokens.push_back(id);
-  const SamplingParams& params = request().sampling;
-  if (params.presence_penalty != 0 || params.frequency_penalty != 0) ++generated_counts[id];
 }
 
 }  // namespace redpoll::engine

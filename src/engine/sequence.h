@@ -3,15 +3,16 @@
 // all are computed, the next token is chosen and appended.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "cache/sequence_cache.h"
 #include "engine/request.h"
+#include "engine/sampling/token_history.h"
 
 namespace redpoll::engine {
 
@@ -21,6 +22,9 @@ struct ActiveRequest {
   std::uint64_t seed = 0;
   Clock::TimePoint submitted_at;
   std::optional<Clock::TimePoint> scheduled_at = std::nullopt;
+  /// Its consumer has fallen behind, so none of its choices may run.
+  bool stalled = false;
+  std::vector<PromptToken> prompt_scores = {};  // with prompt_logprobs, as far as computed
   bool prompt_event_sent = false;
 };
 
@@ -44,14 +48,11 @@ struct Sequence {
   int num_computed = 0;         // tokens whose K and V are in the cache
   cache::SequenceCache cache;
 
-  /// Its consumer has fallen behind, so it may not run.
-  bool stalled = false;
   /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit
   /// fails.
   int alone_until = 0;
 
-  std::vector<PromptToken> prompt_scores;             // with prompt_logprobs, as far as computed
-  std::unordered_map<TokenId, int> generated_counts;  // only if presence or frequency is penalized
+  sampling::TokenHistory history;  // of tokens
   std::optional<Clock::TimePoint> first_token_at;
   std::optional<Clock::TimePoint> last_token_at;
 
@@ -61,12 +62,18 @@ struct Sequence {
   [[nodiscard]] int num_generated() const { return num_tokens() - num_prompt_tokens(); }
   [[nodiscard]] int num_uncomputed() const { return num_tokens() - num_computed; }
 
-  /// This choice delivers the prompt's logprobs, for all choices.
-  [[nodiscard]] bool scores_prompt() const { return request().prompt_logprobs && choice == 0; }
-  /// May be given tokens to compute. The other choices wait until the prompt's logprobs are out.
-  [[nodiscard]] bool can_run() const;
+  /// The prompt's logprobs are wanted and not out yet: whichever choice computes the prompt delivers them, for all.
+  [[nodiscard]] bool scores_prompt() const { return request().prompt_logprobs && !active->prompt_event_sent; }
+  /// Its consumer would take what it says next.
+  [[nodiscard]] bool can_run() const { return state != SequenceState::kEnded && !active->stalled; }
+  /// How many computed tokens a sibling could take over from it: of the prompt, but for the token that a next one is
+  /// chosen from.
+  [[nodiscard]] int num_shareable_with(const Sequence& sibling) const {
+    return std::min({num_computed, num_prompt_tokens(), sibling.num_tokens() - 1});
+  }
 
-  void append(TokenId id);
+  /// Cannot throw: there is room for max_tokens.
+  void append(TokenId id) noexcept { tokens.push_back(id); }
 };
 
 }  // namespace redpoll::engine

@@ -5,6 +5,8 @@
 
 #include <mlx/ops.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -55,7 +57,17 @@ class DecoderModel final : public Model {
             .num_layers = config.num_hidden_layers,
             .num_kv_heads = config.num_key_value_heads,
             .head_dim = config.head_dim,
-            .context_length = config.max_position_embeddings > 0 ? config.max_position_embeddings : kDefaultContext};
+            .context_length = config.max_position_embeddings > 0 ? config.max_position_embeddings : kDefaultContext,
+            .activations_per_token = activations_per_token(config)};
+  }
+
+  /// The residual stream before and after its sum and its norm, and what is larger: gate, up and their product, or q, k
+  /// and v with their rotations and what was attended.
+  static std::size_t activations_per_token(const checkpoint::Config& config) {
+    const auto size = [](int number) { return static_cast<std::size_t>(number); };
+    const std::size_t mlp = 3 * size(config.intermediate_size);
+    const std::size_t heads = 3 * size(config.num_attention_heads) + 3 * size(config.num_key_value_heads);
+    return 3 * size(config.hidden_size) + std::max(mlp, heads * size(config.head_dim));
   }
 
   ModelInfo info_;

@@ -20,6 +20,8 @@ struct ModelInfo {
   int num_kv_heads = 0;
   int head_dim = 0;
   int context_length = 0;  // positions the model was trained for
+  /// Numbers that a forward pass holds for each token where it holds most, without logits and cache.
+  std::size_t activations_per_token = 0;
   std::size_t weight_bytes = 0;
 };
 

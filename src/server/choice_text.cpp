@@ -20,12 +20,11 @@ ChoiceText::ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detok
 
 bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) {
   ++num_tokens_;
-  const std::size_t begin = decoded_bytes_;
   const std::string text = detokenizer_.push(token.id);
   decoded_bytes_ += text.size();
   if (options_.with_tokens) {
     const auto logprob = options_.with_logprobs ? std::optional(token.logprob) : std::nullopt;
-    held_.push_back({token_info(tokenizer_, token.id, logprob, token.top), begin, decoded_bytes_});
+    held_.push_back({token_info(tokenizer_, token.id, logprob, token.top), decoded_bytes_});
   }
   if (num_tokens_ < options_.min_tokens) {
     delta.text += text;
@@ -43,7 +42,6 @@ bool ChoiceText::append(std::string_view text, api::ChoiceDelta& delta) {
   delta.text += output.text;
   released_bytes_ += output.text.size();
   if (!output.matched) return false;
-  while (!held_.empty() && held_.back().begin >= released_bytes_) held_.pop_back();
   for (HeldToken& token : held_) delta.tokens.push_back(std::move(token.info));
   held_.clear();
   return true;

@@ -27,8 +27,9 @@ class ChoiceText {
  public:
   ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer, const ChoiceTextOptions& options);
 
-  /// Appends to `delta` what this token sets free. True: a stop string is complete; nothing may follow. Its text, and
-  /// the tokens that begin at or after it, never come out.
+  /// Appends to `delta` what this token sets free. True: a stop string is complete; nothing may follow. Its text never
+  /// comes out. The tokens do, up to the one that completed it, as from vLLM: they are what was generated, so they are
+  /// as many as num_tokens, which usage reports and OpenAI bills.
   [[nodiscard]] bool push(const engine::TokenEvent& token, api::ChoiceDelta& delta);
   /// Appends what was held back, at the end of a choice without a stop string.
   void finish(api::ChoiceDelta& delta);
@@ -38,8 +39,7 @@ class ChoiceText {
  private:
   struct HeldToken {
     api::TokenInfo info;
-    std::size_t begin = 0;  // bytes of text before it, and with it
-    std::size_t end = 0;
+    std::size_t end = 0;  // bytes of text with it
   };
   bool append(std::string_view text, api::ChoiceDelta& delta);
   void release_tokens(api::ChoiceDelta& delta);

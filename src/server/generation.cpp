@@ -17,8 +17,8 @@ struct Generation::Prompt {
   std::vector<Choice*> choices;
   engine::RequestId id = 0;  // 0: not submitted
   std::shared_ptr<engine::EventQueue> events;
-  int num_running = 0;   // choices; 0: nothing more is expected from the engine
-  bool runs_on = false;  // a stop string has ended a choice that the engine still computes
+  int num_running = 0;             // choices; 0: nothing more is expected from the engine
+  std::optional<double> queue_ms;  // nothing: still in the queue
   int cached_tokens = 0;
 
   [[nodiscard]] Choice& choice(int index) const { return *choices[static_cast<std::size_t>(index)]; }
@@ -27,7 +27,8 @@ struct Generation::Prompt {
 struct Generation::Choice {
   explicit Choice(ChoiceText choice_text) : text(std::move(choice_text)) {}
 
-  int index = 0;
+  int index = 0;            // of the request
+  int index_in_prompt = 0;  // as the engine counts
   Prompt* prompt = nullptr;
   ChoiceText text;
   bool ended = false;
@@ -54,6 +55,7 @@ Generation::Generation(ServedModel& model, PreparedGeneration prepared)
     for (int c = 0; c < options.num_choices; ++c, ++num_running_) {
       auto& choice = *choices_.emplace_back(std::make_unique<Choice>(ChoiceText(tokenizer, detokenizer, text_options)));
       choice.index = num_running_;
+      choice.index_in_prompt = c;
       choice.prompt = &prompt;
       prompt.choices.push_back(&choice);
     }
@@ -125,6 +127,8 @@ void Generation::on_event(Prompt& prompt, const engine::GenerationEvent& event) 
     on_token(prompt.choice(token->choice), *token);
   } else if (const auto* finish = std::get_if<engine::FinishEvent>(&event)) {
     on_finish(prompt, *finish);
+  } else if (const auto* start = std::get_if<engine::StartEvent>(&event)) {
+    prompt.queue_ms = start->queue_ms;
   } else if (const auto* scored = std::get_if<engine::PromptEvent>(&event)) {
     on_prompt(prompt, *scored);
   } else {
@@ -169,7 +173,7 @@ void Generation::on_token(Choice& choice, const engine::TokenEvent& event) {
   }
   choice.last_token_at = now;
   if (choice.text.push(event, pending_delta(choice, false))) {
-    choice.prompt->runs_on = true;
+    model_.engine->cancel(choice.prompt->id, choice.index_in_prompt);
     end_choice(choice, api::FinishReason::kStop, measured_timings(choice));
   }
 }
@@ -194,7 +198,6 @@ void Generation::end_choice(Choice& choice, api::FinishReason reason, const api:
   choice.timings = timings;
   --choice.prompt->num_running;
   --num_running_;
-  if (choice.prompt->num_running == 0 && choice.prompt->runs_on) model_.engine->cancel(choice.prompt->id);
   const auto prompt_tokens = static_cast<int>(choice.prompt->prepared->ids.size());
   output_.emplace_back(api::ChoiceEnd{.choice = choice.index,
                                       .reason = reason,
@@ -206,13 +209,16 @@ void Generation::end_choice(Choice& choice, api::FinishReason reason, const api:
 }
 
 // For a choice that the engine has not finished. If a stop string ends it, the engine's own figures would come a step
-// later, and nobody should wait for them. The queue counts as prefill here.
+// later, and nobody should wait for them.
 api::Timings Generation::measured_timings(const Choice& choice) const {
-  const double ttft_ms = milliseconds_between(submitted_at_, *choice.first_token_at);
-  return {.queue_ms = 0,
-          .prefill_ms = ttft_ms,
-          .decode_ms = milliseconds_between(*choice.first_token_at, choice.last_token_at),
-          .ttft_ms = ttft_ms};
+  const std::optional<double>& queue_ms = choice.prompt->queue_ms;
+  api::Timings timings;
+  timings.queue_ms = queue_ms ? *queue_ms : milliseconds_between(submitted_at_, system_clock().now());
+  if (!choice.first_token_at) return timings;
+  timings.ttft_ms = milliseconds_between(submitted_at_, *choice.first_token_at);
+  timings.prefill_ms = std::max(timings.ttft_ms - timings.queue_ms, 0.0);
+  timings.decode_ms = milliseconds_between(*choice.first_token_at, choice.last_token_at);
+  return timings;
 }
 
 void Generation::cancel() {
@@ -249,8 +255,7 @@ api::Usage Generation::usage() const {
 api::Timings Generation::timings() const {
   api::Timings slowest;
   for (const auto& choice : choices_) {
-    const bool unfinished = !choice->ended && choice->first_token_at;
-    const api::Timings timings = unfinished ? measured_timings(*choice) : choice->timings;
+    const api::Timings timings = choice->ended ? choice->timings : measured_timings(*choice);
     slowest.queue_ms = std::max(slowest.queue_ms, timings.queue_ms);
     slowest.prefill_ms = std::max(slowest.prefill_ms, timings.prefill_ms);
     slowest.decode_ms = std::max(slowest.decode_ms, timings.decode_ms);

@@ -63,7 +63,8 @@ class Generation {
   [[nodiscard]] const PreparedGeneration& prepared() const { return prepared_; }
   [[nodiscard]] int num_choices() const { return static_cast<int>(choices_.size()); }
   [[nodiscard]] const std::vector<TokenId>& prompt_of(int choice) const;
-  /// Of the whole request so far; timings are those of its slowest choice, zeros before its first token.
+  /// Of the whole request so far. Timings are those of its slowest choice: all but queue_ms are zero before its first
+  /// token.
   [[nodiscard]] api::Usage usage() const;
   [[nodiscard]] api::Timings timings() const;
   /// Seconds between the arrivals of a choice's tokens.

@@ -31,6 +31,20 @@ def test_stop_string_that_the_answer_begins_with_leaves_nothing(http):  # 1
     assert finish_reasons(chunks) == ["stop"]
 
 
+def test_token_ids_are_as_many_as_usage_counts_when_a_stop_string_cuts_the_text(http):
+    body = {"prompt": "1, 2, 3, 4, 5,", "max_tokens": 30, "stop": ["8, 9"], "return_token_ids": True, "n": 2}
+    whole = complete(http, **body)
+    for choice in whole["choices"]:
+        assert choice["text"] == " 6, 7, "
+        assert choice["finish_reason"] == "stop"
+        assert len(choice["token_ids"]) == whole["usage"]["completion_tokens"] / 2
+        text = http.post("/detokenize", json={"tokens": choice["token_ids"]}).json()["content"]
+        assert text.strip() == "6, 7, 8, 9", "up to the token that completed the stop string"
+    chunks, _ = post_stream(http, PATH, {"temperature": 0} | body)
+    streamed = [t for chunk in chunks for c in chunk["choices"] if c["index"] == 1 for t in c.get("token_ids", [])]
+    assert streamed == whole["choices"][1]["token_ids"]
+
+
 def test_the_literal_text_of_a_special_token_does_not_end_an_answer(http):  # 5
     # The model copies a line in which ordinary tokens spell the end-of-turn token.
     special = ids_of(http, "<|im_end|>")

@@ -91,6 +91,11 @@ def test_port_in_use_is_said_and_fails():
     assert "in use" in result.stderr
 
 
+def test_a_memory_budget_above_what_there_is_is_warned_of():
+    with ServerProcess("--memory-budget", "100000") as server:
+        assert any("the memory budget of 102400000.0 MiB is more than the " in line for line in server.log)
+
+
 def test_other_machines_are_not_served_without_keys():  # 85
     result = run_program("serve", "--host", "0.0.0.0", "--port", "0")
     assert result.returncode in (EXIT_FAILED, EXIT_USAGE)

@@ -1,8 +1,10 @@
 #include "support/scripted_model.h"
 
 #include <mlx/ops.h>
+#include <mlx/transforms.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -55,6 +57,72 @@ void check_row(const kernels::RaggedBatch& batch, const kernels::BatchRow& row) 
   }
 }
 
+/// Rows may share blocks, but not those that one of them writes.
+void check_blocks(const kernels::RaggedBatch& batch, int num_blocks) {
+  std::map<std::int32_t, int> num_rows;
+  std::set<std::int32_t> written;
+  for (const kernels::BatchRow& row : batch.rows) {
+    const auto table = batch.block_table(row);
+    std::set<std::int32_t> own(table.begin(), table.end());
+    expect(own.size() == table.size(), "a block twice in a table");
+    for (const std::int32_t block : own) {
+      expect(block >= 0 && block < num_blocks, "no such block");
+      ++num_rows[block];
+    }
+    for (int position = row.num_computed; position < row.num_computed + row.num_tokens; ++position) {
+      written.insert(table[index(position / batch.block_tokens)]);
+    }
+  }
+  for (const std::int32_t block : written) expect(num_rows[block] == 1, "a block that is shared and written");
+}
+
+void check_batch(const kernels::RaggedBatch& batch, int num_blocks) {
+  int next_token = 0;
+  for (const kernels::BatchRow& row : batch.rows) {
+    expect(row.first_token == next_token, "rows do not follow each other");
+    next_token += row.num_tokens;
+    check_row(batch, row);
+  }
+  check_blocks(batch, num_blocks);
+  expect(next_token == batch.num_tokens() && batch.positions.size() == batch.tokens.size(), "tokens beyond the rows");
+  expect(!batch.logit_rows.empty() && std::ranges::is_sorted(batch.logit_rows), "logit rows");
+  expect(batch.logit_rows.front() >= 0 && batch.logit_rows.back() < batch.num_tokens(), "logit rows out of range");
+}
+
+/// What is kept of a token in the place of its K, in the layout of stock kernels. Zeros were never written.
+struct Slot {
+  float token_plus_one = 0;
+  float position_plus_one = 0;
+  float unused[kHeadDim - 2] = {};
+};
+static_assert(sizeof(Slot) == kHeadDim * sizeof(float));
+
+std::span<const Slot> write_slots(nn::ForwardContext& context) {
+  const kernels::RaggedBatch& batch = context.batch;
+  std::vector<Slot> slots;
+  for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
+    slots.push_back({.token_plus_one = static_cast<float>(batch.tokens[i] + 1),
+                     .position_plus_one = static_cast<float>(batch.positions[i] + 1)});
+  }
+  const mx::array k(reinterpret_cast<const float*>(slots.data()), {batch.num_tokens(), 1, kHeadDim}, mx::float32);
+  kernels::KvStorage& storage = context.kv.front();
+  context.kernels.write_kv(storage, k, mx::zeros_like(k), batch);
+  mx::eval(storage.keys);
+  const auto num_slots = storage.keys.size() / kHeadDim;
+  return {reinterpret_cast<const Slot*>(storage.keys.data<float>()), num_slots};
+}
+
+std::vector<TokenId> read_prefix(std::span<const Slot> slots, const kernels::RaggedBatch& batch,
+                                 const kernels::BatchRow& row, int num_tokens) {
+  std::vector<TokenId> prefix;
+  for (int position = 0; position < num_tokens; ++position) {
+    const Slot& stored = slots[slot_of(batch, row, position)];
+    expect(stored.position_plus_one == static_cast<float>(position + 1), "a token that was never computed");
+    prefix.push_back(static_cast<TokenId>(stored.token_plus_one) - 1);
+  }
+  return prefix;
+}
+
 }  // namespace
 
 NextToken hashed_next_token(int vocab_size, TokenId never) {
@@ -71,17 +139,16 @@ ScriptedModel::ScriptedModel(ScriptedModelOptions options)
 
 mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   const kernels::RaggedBatch& batch = context.batch;
-  slots_.resize(index(context.kv.front().keys.shape(0)) * index(batch.block_tokens));
-  check_batch(batch);
+  check_batch(batch, context.kv.front().keys.shape(0));
   if (options_.before_step) options_.before_step(batch);
-  write(batch);
+  const std::span<const Slot> slots = write_slots(context);
 
   const auto vocab_size = static_cast<std::size_t>(options_.vocab_size);
   std::vector<float> logits(batch.logit_rows.size() * vocab_size);
   auto wanted = batch.logit_rows.begin();
   for (const kernels::BatchRow& row : batch.rows) {
     for (; wanted != batch.logit_rows.end() && *wanted < row.first_token + row.num_tokens; ++wanted) {
-      const auto prefix = read_prefix(batch, row, row.num_computed + *wanted - row.first_token + 1);
+      const auto prefix = read_prefix(slots, batch, row, row.num_computed + *wanted - row.first_token + 1);
       const auto first = static_cast<std::size_t>(wanted - batch.logit_rows.begin()) * vocab_size;
       const std::span<float> out = std::span(logits).subspan(first, vocab_size);
       const std::uint64_t hash = hash_of(prefix);
@@ -92,44 +159,6 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
     }
   }
   return mx::array(logits.data(), {static_cast<int>(batch.logit_rows.size()), options_.vocab_size}, mx::float32);
-}
-
-void ScriptedModel::check_batch(const kernels::RaggedBatch& batch) const {
-  std::set<std::int32_t> used;
-  int next_token = 0;
-  for (const kernels::BatchRow& row : batch.rows) {
-    expect(row.first_token == next_token, "rows do not follow each other");
-    next_token += row.num_tokens;
-    check_row(batch, row);
-    for (const std::int32_t block : batch.block_table(row)) {
-      expect(block >= 0 && index(block) * index(batch.block_tokens) < slots_.size(), "no such block");
-      expect(used.insert(block).second, "a block in two places");
-    }
-  }
-  expect(next_token == batch.num_tokens() && batch.positions.size() == batch.tokens.size(), "tokens beyond the rows");
-  expect(!batch.logit_rows.empty() && std::ranges::is_sorted(batch.logit_rows), "logit rows");
-  expect(batch.logit_rows.front() >= 0 && batch.logit_rows.back() < batch.num_tokens(), "logit rows out of range");
-}
-
-void ScriptedModel::write(const kernels::RaggedBatch& batch) {
-  for (const kernels::BatchRow& row : batch.rows) {
-    for (int i = 0; i < row.num_tokens; ++i) {
-      const int position = row.num_computed + i;
-      slots_[slot_of(batch, row, position)] = {.token = batch.tokens[index(row.first_token) + index(i)],
-                                               .position = position};
-    }
-  }
-}
-
-std::vector<TokenId> ScriptedModel::read_prefix(const kernels::RaggedBatch& batch, const kernels::BatchRow& row,
-                                                int num_tokens) const {
-  std::vector<TokenId> prefix;
-  for (int position = 0; position < num_tokens; ++position) {
-    const Slot& stored = slots_[slot_of(batch, row, position)];
-    expect(stored.position == position, "a token that was never computed");
-    prefix.push_back(stored.token);
-  }
-  return prefix;
 }
 
 UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20)) {}

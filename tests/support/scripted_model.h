@@ -1,6 +1,6 @@
-// ScriptedModel: a model without weights whose next token is a function of the tokens before it. It stores tokens in a
-// cache of its own through the very block tables that a real model would use, and reads them back from there: if the
-// engine mixes up blocks or positions, the answers are wrong or a step throws.
+// ScriptedModel: a model without weights whose next token is a function of the tokens before it. It stores tokens where
+// a real model would store K and V, and reads them back from there: if the engine mixes up blocks or positions, or
+// copies a block late, the answers are wrong or a step throws.
 #pragma once
 
 #include <functional>
@@ -35,18 +35,8 @@ class ScriptedModel final : public models::Model {
   [[nodiscard]] models::mx::array forward(nn::ForwardContext& context) override;
 
  private:
-  struct Slot {
-    TokenId token = -1;
-    int position = -1;
-  };
-  void check_batch(const kernels::RaggedBatch& batch) const;
-  void write(const kernels::RaggedBatch& batch);
-  [[nodiscard]] std::vector<TokenId> read_prefix(const kernels::RaggedBatch& batch, const kernels::BatchRow& row,
-                                                 int num_tokens) const;
-
   ScriptedModelOptions options_;
   models::ModelInfo info_;
-  std::vector<Slot> slots_;
 };
 
 /// Every token equally likely: what sampling does to it can be computed by hand.

@@ -41,8 +41,6 @@ class Candidates {
   /// fraction `uniform` of the total.
   [[nodiscard]] TokenId draw(double temperature, double uniform);
 
-  [[nodiscard]] std::span<const Candidate> items() const { return items_; }
-
  private:
   /// exp(logit - max): in proportion to the probability.
   [[nodiscard]] double weight(const Candidate& candidate) const;

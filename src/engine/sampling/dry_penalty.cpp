@@ -3,89 +3,83 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <unordered_map>
-#include <vector>
+#include <limits>
 
 namespace redpoll::engine::sampling {
 namespace {
 
 constexpr double kMaxPenalty = 1e9;  // rules a token out, and is still a number
+constexpr int kMaxExcess = 1024;
 
-/// How many of the tokens come after the last whole occurrence of `breaker`; all if there is none. Read from the end,
-/// as Knuth, Morris and Pratt do (1977): a client chooses both, so comparing at every place could take their product.
-std::size_t tokens_after_last(std::span<const TokenId> breaker, std::span<const TokenId> tokens) {
-  const std::size_t size = breaker.size();
-  if (size == 0 || size > tokens.size()) return tokens.size();
-  const auto wanted = [&](std::size_t i) { return breaker[size - 1 - i]; };
-  // borders[i]: the longest proper prefix of the reversed breaker that also ends its first i + 1 tokens.
-  std::vector<std::size_t> borders(size, 0);
-  const auto extend = [&](std::size_t matched, TokenId next) {
-    while (matched > 0 && wanted(matched) != next) matched = borders[matched - 1];
-    return wanted(matched) == next ? matched + 1 : matched;
-  };
-  for (std::size_t i = 1; i < size; ++i) borders[i] = extend(borders[i - 1], wanted(i));
-  std::size_t matched = 0;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    matched = extend(matched, tokens[tokens.size() - 1 - i]);
-    if (matched == size) return i + 1 - size;
-  }
-  return tokens.size();
+double penalty_of(const SamplingParams& params, int length) {
+  const double excess = static_cast<double>(length) - params.dry_allowed_length;
+  return std::min(params.dry_multiplier * std::pow(static_cast<double>(params.dry_base), excess), kMaxPenalty);
 }
 
-/// How many tokens at the end come after the last whole occurrence of any breaker.
-std::size_t tokens_after_last_breaker(const SamplingParams& params, std::span<const TokenId> tokens) {
-  std::size_t left = tokens.size();
-  for (const std::vector<TokenId>& breaker : params.dry_sequence_breakers) {
-    left = std::min(left, tokens_after_last(breaker, tokens));
-  }
-  return left;
-}
-
-/// result[i] is the length of the longest common suffix of the first i tokens and all tokens: the Z function of the
-/// reversed text, which takes one pass.
-std::vector<std::size_t> common_suffix_lengths(std::span<const TokenId> tokens) {
-  const std::size_t n = tokens.size();
-  std::vector<std::size_t> lengths(n + 1, 0);
-  const auto reversed = [&](std::size_t i) { return tokens[n - 1 - i]; };
-  std::size_t begin = 0;  // the match that reaches furthest: [begin, end) of the reversed text
-  std::size_t end = 0;
-  for (std::size_t i = 1; i < n; ++i) {
-    std::size_t length = i < end ? std::min(end - i, lengths[n - (i - begin)]) : 0;
-    while (i + length < n && reversed(length) == reversed(i + length)) ++length;
-    if (i + length > end) {
-      begin = i;
-      end = i + length;
-    }
-    lengths[n - i] = length;
-  }
-  return lengths;
-}
-
-bool is_single_token_breaker(const SamplingParams& params, TokenId id) {
-  return std::ranges::any_of(params.dry_sequence_breakers,
-                             [&](const auto& breaker) { return breaker.size() == 1 && breaker.front() == id; });
+/// From this length on, matches are penalized alike.
+int longest_that_matters(const SamplingParams& params) {
+  const int most = std::min(params.dry_allowed_length, std::numeric_limits<int>::max() - kMaxExcess) + kMaxExcess;
+  int length = params.dry_allowed_length;
+  while (length < most && penalty_of(params, length) < penalty_of(params, length + 1)) ++length;
+  return length;
 }
 
 }  // namespace
 
-void apply_dry_penalty(std::span<float> logits, const SamplingParams& params, std::span<const TokenId> tokens) {
-  const auto allowed = static_cast<std::size_t>(params.dry_allowed_length);
-  const std::size_t longest = tokens_after_last_breaker(params, tokens);
-  if (longest < allowed) return;
+DryPenalty::DryPenalty(const SamplingParams& params) : params_(params), longest_(longest_that_matters(params)) {
+  for (const std::vector<TokenId>& tokens : params.dry_sequence_breakers) {
+    if (tokens.empty()) continue;
+    if (tokens.size() == 1) single_token_breakers_.insert(tokens.front());
+    Breaker& breaker = breakers_.emplace_back(Breaker{.tokens = tokens, .borders = {0}});
+    for (std::size_t i = 1; i < tokens.size(); ++i) {
+      breaker.borders.push_back(longer_match(breaker, breaker.borders.back(), tokens[i]));
+    }
+  }
+}
 
-  const std::vector<std::size_t> suffixes = common_suffix_lengths(tokens);
-  std::unordered_map<TokenId, std::size_t> match_lengths;  // by the token that would continue the match
-  for (std::size_t i = 1; i < tokens.size(); ++i) {
-    const std::size_t length = std::min(suffixes[i], longest);
-    if (length < allowed || length == 0) continue;
-    std::size_t& best = match_lengths[tokens[i]];
-    best = std::max(best, length);
+/// As Knuth, Morris and Pratt do (1977): a client chooses both text and breakers, so comparing at every place could
+/// take their product.
+int DryPenalty::longer_match(const Breaker& breaker, int num_matched, TokenId token) {
+  while (num_matched > 0 && breaker.tokens[static_cast<std::size_t>(num_matched)] != token) {
+    num_matched = breaker.borders[static_cast<std::size_t>(num_matched) - 1];
   }
-  for (const auto& [id, length] : match_lengths) {
-    if (id < 0 || static_cast<std::size_t>(id) >= logits.size() || is_single_token_breaker(params, id)) continue;
-    const double penalty = params.dry_multiplier * std::pow(params.dry_base, static_cast<double>(length - allowed));
-    logits[static_cast<std::size_t>(id)] -= static_cast<float>(std::min(penalty, kMaxPenalty));
+  return breaker.tokens[static_cast<std::size_t>(num_matched)] == token ? num_matched + 1 : num_matched;
+}
+
+bool DryPenalty::advance(Breaker& breaker, TokenId token) {
+  breaker.num_matched = longer_match(breaker, breaker.num_matched, token);
+  if (static_cast<std::size_t>(breaker.num_matched) < breaker.tokens.size()) return false;
+  breaker.num_matched = breaker.borders.back();
+  return true;
+}
+
+void DryPenalty::append(TokenId token) {
+  text_.append(token);
+  ending_ = text_.follow(text_.shorten(ending_, num_matched_), token);
+  num_matched_ = std::min(num_matched_ + 1, longest_);
+  ending_ = text_.shorten(ending_, num_matched_);
+
+  ++num_since_breaker_;
+  for (Breaker& breaker : breakers_) {
+    if (advance(breaker, token)) num_since_breaker_ = 0;
   }
+}
+
+void DryPenalty::apply(std::span<float> logits) {
+  penalized_.clear();
+  int length = std::min(num_matched_, num_since_breaker_);
+  // From the longest ending to the shortest: what has come after it has come after its own endings, too.
+  for (auto state = text_.shorten(ending_, length); length >= params_.dry_allowed_length && state != text_.kEmpty;
+       state = text_.suffix_of(state), length = text_.length(state)) {
+    text_.for_each_continuation(state, [&](TokenId token) {
+      if (penalized_.insert(token).second) penalize(logits, token, length);
+    });
+  }
+}
+
+void DryPenalty::penalize(std::span<float> logits, TokenId token, int length) {
+  if (token < 0 || static_cast<std::size_t>(token) >= logits.size() || single_token_breakers_.contains(token)) return;
+  logits[static_cast<std::size_t>(token)] -= static_cast<float>(penalty_of(params_, length));
 }
 
 }  // namespace redpoll::engine::sampling

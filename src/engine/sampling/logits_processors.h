@@ -3,25 +3,18 @@
 #pragma once
 
 #include <span>
-#include <unordered_map>
-#include <vector>
 
 #include "base/token.h"
+#include "engine/sampling/token_history.h"
 #include "engine/sampling_params.h"
 
 namespace redpoll::engine::sampling {
 
-/// What has been written so far. `counts` may stay empty when neither presence nor frequency is penalized.
-struct TokenHistory {
-  std::span<const TokenId> tokens;  // prompt and generated
-  const std::unordered_map<TokenId, int>* generated_counts = nullptr;
-};
-
-/// True if apply_logits_processors would leave any row as it is.
-[[nodiscard]] bool has_no_processors(const SamplingParams& params);
+/// False if apply_logits_processors would leave any row as it is.
+[[nodiscard]] bool has_processors(const SamplingParams& params);
 
 /// logit_bias, repetition, presence, frequency, DRY, in this order, in place. Ids outside the vocabulary are ignored.
-void apply_logits_processors(std::span<float> logits, const SamplingParams& params, const TokenHistory& history);
+void apply_logits_processors(std::span<float> logits, const SamplingParams& params, TokenHistory& history);
 
 /// Rules these tokens out.
 void mask_tokens(std::span<float> logits, std::span<const TokenId> ids);

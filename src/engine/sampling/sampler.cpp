@@ -35,7 +35,7 @@ Error not_finite_error() {
 Result<TokenId> Sampler::sample(std::span<const float> logits, const SamplingContext& context) {
   if (!all_finite(logits)) return std::unexpected(not_finite_error());
   const bool masks_stop_ids = !context.may_stop && !context.stop_ids.empty();
-  if (masks_stop_ids || !has_no_processors(context.params)) {
+  if (masks_stop_ids || has_processors(context.params)) {
     processed_.assign(logits.begin(), logits.end());
     apply_logits_processors(processed_, context.params, context.history);
     if (masks_stop_ids) mask_tokens(processed_, context.stop_ids);

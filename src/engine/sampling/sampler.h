@@ -16,7 +16,7 @@ namespace redpoll::engine::sampling {
 /// What a choice depends on besides the logits.
 struct SamplingContext {
   const SamplingParams& params;
-  TokenHistory history;
+  TokenHistory& history;  // follows what has been written
   DrawKey key;
   std::span<const TokenId> stop_ids;
   bool may_stop = true;  // false: stop ids are ruled out

@@ -9,7 +9,6 @@ namespace redpoll::engine {
 namespace {
 
 using namespace std::chrono_literals;
-using test::budget_for_blocks;
 using test::Gate;
 using test::hashed_next_token;
 using test::make_prompt;
@@ -20,6 +19,7 @@ using test::Running;
 using test::scripted_loader;
 using test::start_engine;
 using test::submit;
+using test::with_blocks;
 
 void expect_cancelled(const Running& running) {
   ASSERT_TRUE(running.events->wait_until_done());
@@ -74,17 +74,14 @@ TEST(EngineCancelTest, EndsAllChoicesWhileTheyAreGenerated) {
 TEST(EngineCancelTest, EndsARequestThatWasPreempted) {
   std::atomic<bool> is_preempted = false;
   Gate gate;
-  const auto engine = start_engine({.max_batch = 2,
-                                    .step_tokens = 16,
-                                    .block_tokens = 4,
-                                    .context_length = 40,
-                                    .memory_budget_bytes = budget_for_blocks(10, 4)},
-                                   scripted_loader({.before_step = [&](const kernels::RaggedBatch& batch) {
-                                     if (batch.rows.size() == 1 && batch.positions.front() > 8) {
-                                       is_preempted = true;  // the older one goes on alone
-                                       gate.wait();
-                                     }
-                                   }}));
+  const auto engine =
+      start_engine(with_blocks(10, {.max_batch = 2, .step_tokens = 16, .block_tokens = 4, .context_length = 40}),
+                   scripted_loader({.before_step = [&](const kernels::RaggedBatch& batch) {
+                     if (batch.rows.size() == 1 && batch.positions.front() > 8) {
+                       is_preempted = true;  // the older one goes on alone
+                       gate.wait();
+                     }
+                   }}));
   const Running older = submit(*engine, make_request(make_prompt(4, 1), 36));
   const Running younger = submit(*engine, make_request(make_prompt(4, 2), 36));
   ASSERT_TRUE(gate.wait_for_arrival());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/memory_budget.h"
 #include "support/event_collector.h"
 #include "support/scripted_model.h"
 
@@ -66,9 +67,13 @@ inline Collected run(engine::Engine& engine, engine::Request request) {
   return running.events->collected();
 }
 
-/// A budget for exactly this many blocks of the scripted model.
-inline std::size_t budget_for_blocks(int num_blocks, int block_tokens) {
-  return static_cast<std::size_t>(num_blocks * block_tokens) * scripted_bytes_per_token();
+/// With a budget for exactly this many blocks of the scripted model.
+inline engine::EngineOptions with_blocks(int num_blocks, engine::EngineOptions options) {
+  const auto num_tokens = static_cast<std::size_t>(num_blocks * options.block_tokens);
+  options.memory_budget_bytes =
+      num_tokens * scripted_bytes_per_token() +
+      engine::step_bytes({.step_tokens = options.step_tokens, .max_batch = options.max_batch, .vocab_size = 64});
+  return options;
 }
 
 }  // namespace redpoll::test

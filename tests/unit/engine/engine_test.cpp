@@ -12,7 +12,6 @@ namespace redpoll::engine {
 namespace {
 
 using namespace std::chrono_literals;
-using test::budget_for_blocks;
 using test::Collected;
 using test::EventCollector;
 using test::hashed_next_token;
@@ -24,6 +23,7 @@ using test::Running;
 using test::scripted_loader;
 using test::start_engine;
 using test::submit;
+using test::with_blocks;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -70,12 +70,8 @@ TEST(EngineTest, GivesTheSameAnswerAloneAndAmongSixteen) {
 TEST(EngineTest, GivesTheSameAnswerWhenBlocksAreShort) {
   const auto prompt_of = [](int i) { return make_prompt(20 + i, i); };
   // Ten blocks of four tokens hold one request of 24 + 16 tokens and little more.
-  const auto engine = start_engine({.max_batch = 4,
-                                    .step_tokens = 16,
-                                    .block_tokens = 4,
-                                    .context_length = 40,
-                                    .memory_budget_bytes = budget_for_blocks(10, 4)},
-                                   scripted_loader());
+  const auto engine = start_engine(
+      with_blocks(10, {.max_batch = 4, .step_tokens = 16, .block_tokens = 4, .context_length = 40}), scripted_loader());
   EXPECT_EQ(engine->stats().blocks_total, 10);
   std::vector<Running> running;
   for (int i = 0; i < 5; ++i) running.push_back(submit(*engine, make_request(make_prompt(3 + i, i), 30)));
@@ -124,23 +120,6 @@ TEST(EngineTest, ReadsAPromptWithoutAnsweringIt) {
   EXPECT_THAT(got.ids(), IsEmpty());
   EXPECT_EQ(got.finishes[0]->reason, FinishReason::kLength);
   EXPECT_EQ(got.finishes[0]->completion_tokens, 0);
-}
-
-TEST(EngineTest, ChoicesDifferByTheirDrawsOnly) {
-  const auto engine = start_engine({.max_batch = 3}, scripted_loader());
-  Request request = make_request(make_prompt(6, 2), 12);
-  request.num_choices = 5;
-  const auto greedy = run(*engine, request);
-  for (std::size_t choice = 0; choice < 5; ++choice) {
-    EXPECT_EQ(greedy.ids(choice), predict(request.prompt, 12, hashed_next_token(64)));
-    EXPECT_EQ(greedy.finishes[choice]->choice, static_cast<int>(choice));
-  }
-  request.sampling.temperature = 5;
-  request.sampling.seed = 1;
-  const auto drawn = run(*engine, request);
-  const auto again = run(*engine, request);
-  EXPECT_NE(drawn.ids(0), drawn.ids(1));
-  for (std::size_t choice = 0; choice < 5; ++choice) EXPECT_EQ(drawn.ids(choice), again.ids(choice));
 }
 
 TEST(EngineTest, DrawsAnewWithoutASeed) {
@@ -232,12 +211,8 @@ TEST(EngineTest, ScoresAPromptOfOneTokenAndAnswersNothing) {
 }
 
 TEST(EngineTest, ScoresAPromptOnceThoughItIsPreempted) {
-  const auto engine = start_engine({.max_batch = 2,
-                                    .step_tokens = 8,
-                                    .block_tokens = 4,
-                                    .context_length = 64,
-                                    .memory_budget_bytes = budget_for_blocks(16, 4)},
-                                   scripted_loader());
+  const auto engine = start_engine(
+      with_blocks(16, {.max_batch = 2, .step_tokens = 8, .block_tokens = 4, .context_length = 64}), scripted_loader());
   Request scored = make_request(make_prompt(30, 5), 4);
   scored.prompt_logprobs = true;
   const auto alone = run(*engine, scored);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <new>
 #include <thread>
 
 namespace redpoll::engine {
@@ -45,10 +46,10 @@ TEST(EventQueueTest, HasRoomUpToItsCapacity) {
   EventQueue queue(nullptr, 2);
   EXPECT_TRUE(queue.has_room(2));
   queue.push(token(1));
-  EXPECT_TRUE(queue.has_room());
+  EXPECT_TRUE(queue.has_room(1));
   EXPECT_FALSE(queue.has_room(2));
   queue.push(token(2));
-  EXPECT_FALSE(queue.has_room());
+  EXPECT_FALSE(queue.has_room(1));
   queue.push(FinishEvent{});
   EXPECT_EQ(queue.take().size(), 3U) << "the last event always gets through";
 }
@@ -68,11 +69,52 @@ TEST(EventQueueTest, TellsTheEngineAboutRoomOnlyIfItWasDenied) {
   (void)queue.take();
   EXPECT_EQ(num_calls, 0);
   queue.push(token(2));
-  EXPECT_FALSE(queue.has_room());
+  EXPECT_FALSE(queue.has_room(1));
   (void)queue.take();
   EXPECT_EQ(num_calls, 1);
   (void)queue.take();
   EXPECT_EQ(num_calls, 1);
+}
+
+TEST(EventQueueTest, RingsAgainWhenTheConsumerCouldNotBeCalled) {
+  int num_calls = 0;
+  EventQueue queue([&] {
+    if (++num_calls < 3) throw std::bad_alloc();
+  });
+  EXPECT_FALSE(queue.push(token(1)));
+  EXPECT_FALSE(queue.push(token(2)));
+  EXPECT_TRUE(queue.ring());
+  EXPECT_TRUE(queue.ring()) << "it knows";
+  EXPECT_EQ(num_calls, 3);
+  EXPECT_EQ(queue.take().size(), 2U);
+}
+
+TEST(EventQueueTest, BrokenOffItGivesWhatItHasAndThenOneError) {
+  int num_calls = 0;
+  EventQueue queue([&] { ++num_calls; });
+  queue.push(token(1));
+  EXPECT_FALSE(queue.is_broken_off());
+  queue.break_off("no memory");
+  queue.break_off("another reason");
+  EXPECT_TRUE(queue.is_broken_off());
+  queue.push(token(2));
+  const auto events = queue.take();
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(std::get<TokenEvent>(events[0]).id, 1);
+  EXPECT_EQ(std::get<ErrorEvent>(events[1]).error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(std::get<ErrorEvent>(events[1]).error.message, "no memory");
+  EXPECT_TRUE(queue.take().empty());
+  EXPECT_TRUE(queue.ring());
+  EXPECT_EQ(num_calls, 1);
+}
+
+TEST(EventQueueTest, BrokenOffWhenEmptyItRings) {
+  int num_calls = 0;
+  EventQueue queue([&] { ++num_calls; });
+  queue.break_off("no memory");
+  EXPECT_TRUE(queue.ring());
+  EXPECT_EQ(num_calls, 1);
+  EXPECT_EQ(queue.take().size(), 1U);
 }
 
 TEST(EventQueueTest, LosesNothingBetweenTwoThreads) {
@@ -80,7 +122,7 @@ TEST(EventQueueTest, LosesNothingBetweenTwoThreads) {
   constexpr int kNumEvents = 2000;
   std::thread producer([&] {
     for (int i = 0; i < kNumEvents;) {
-      if (queue.has_room()) {
+      if (queue.has_room(1)) {
         queue.push(token(i++));
       } else {
         std::this_thread::yield();

@@ -56,11 +56,9 @@ TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
     for (int i = 0; i < kNumRequests; ++i) alone.push_back(run(*engine, make(i)));
   }
   // Blocks for one request of 96 tokens and a third of another.
-  const auto engine = start({.max_batch = 4,
-                             .step_tokens = 13,
-                             .block_tokens = 8,
-                             .context_length = 96,
-                             .memory_budget_bytes = weight_bytes + 16 * bytes_per_block});
+  EngineOptions options{.max_batch = 4, .step_tokens = 13, .block_tokens = 8, .context_length = 96};
+  options.memory_budget_bytes = weight_bytes + 16 * bytes_per_block + start(options)->stats().step_bytes;
+  const auto engine = start(options);
   std::vector<Running> together;
   for (int i = 0; i < kNumRequests; ++i) together.push_back(submit(*engine, make(i)));
   for (int i = 0; i < kNumRequests; ++i) {

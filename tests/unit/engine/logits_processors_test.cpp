@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <span>
 
 #include "engine/sampling/dry_penalty.h"
 #include "engine/sampling/logprobs.h"
@@ -18,21 +19,23 @@ namespace {
 using testing::ElementsAre;
 using testing::FloatEq;
 
-std::vector<float> apply(std::vector<float> logits, const SamplingParams& params, std::vector<TokenId> tokens,
-                         const std::unordered_map<TokenId, int>& generated = {}) {
-  apply_logits_processors(logits, params, {.tokens = tokens, .generated_counts = &generated});
+std::vector<float> apply(std::vector<float> logits, const SamplingParams& params, const std::vector<TokenId>& tokens,
+                         std::size_t num_generated = 0) {
+  TokenHistory history(params, tokens.size() - num_generated);
+  history.follow(tokens);
+  apply_logits_processors(logits, params, history);
   return logits;
 }
 
 TEST(LogitsProcessorsTest, DefaultsChangeNothing) {
-  EXPECT_TRUE(has_no_processors({}));
-  EXPECT_THAT(apply({1, -2, 3}, {}, {0, 1, 2}, {{0, 3}}), ElementsAre(1, -2, 3));
+  EXPECT_FALSE(has_processors({}));
+  EXPECT_THAT(apply({1, -2, 3}, {}, {0, 1, 2}, 3), ElementsAre(1, -2, 3));
 }
 
 TEST(LogitsProcessorsTest, AddsBiases) {
   SamplingParams params;
   params.logit_bias = {{0, 2.5F}, {2, -100}, {77, 1}, {-1, 1}};
-  EXPECT_FALSE(has_no_processors(params));
+  EXPECT_TRUE(has_processors(params));
   EXPECT_THAT(apply({1, -2, 3}, params, {}), ElementsAre(3.5F, -2, -97));
 }
 
@@ -57,8 +60,8 @@ TEST(LogitsProcessorsTest, PenalizesPresenceOnceAndFrequencyByCountOverGenerated
   SamplingParams params;
   params.presence_penalty = 0.5F;
   params.frequency_penalty = 0.25F;
-  EXPECT_FALSE(has_no_processors(params));
-  EXPECT_THAT(apply({4, 4, 4}, params, {2, 2, 0, 0, 1}, {{0, 2}, {1, 1}}), ElementsAre(3, 3.25F, 4));
+  EXPECT_TRUE(has_processors(params));
+  EXPECT_THAT(apply({4, 4, 4}, params, {2, 2, 0, 0, 1}, 3), ElementsAre(3, 3.25F, 4));
 }
 
 TEST(LogitsProcessorsTest, AppliesThemInTheirOrder) {
@@ -66,7 +69,60 @@ TEST(LogitsProcessorsTest, AppliesThemInTheirOrder) {
   params.logit_bias = {{0, 3}};
   params.repetition_penalty = 2;
   params.presence_penalty = 1;
-  EXPECT_THAT(apply({1, 1}, params, {0}, {{0, 1}}), ElementsAre(1, 1)) << "(1 + 3) / 2 - 1";
+  EXPECT_THAT(apply({1, 1}, params, {0}, 1), ElementsAre(1, 1)) << "(1 + 3) / 2 - 1";
+}
+
+TEST(TokenHistoryTest, CountsTheLastTokensOnly) {
+  std::mt19937 random(1);
+  for (const int size : {0, 1, 7, 1000}) {
+    SamplingParams params;
+    params.repetition_penalty = 2;
+    params.repetition_context_size = size;
+    params.presence_penalty = 1;
+    TokenHistory history(params, 10);
+    std::vector<TokenId> tokens;
+    for (int i = 0; i < 300; ++i) {
+      tokens.push_back(static_cast<TokenId>(random() % 20));
+      if (i % 3 == 0) continue;  // it catches up
+      history.follow(tokens);
+      const auto window =
+          std::span(tokens).last(size == 0 ? tokens.size() : std::min(static_cast<std::size_t>(size), tokens.size()));
+      const auto generated = std::span(tokens).subspan(std::min<std::size_t>(10, tokens.size()));
+      const auto counts_of = [](std::span<const TokenId> counted) {
+        std::map<TokenId, int> counts;
+        for (const TokenId token : counted) ++counts[token];
+        return counts;
+      };
+      const auto counts_in = [](const TokenCounts& counts) {
+        std::map<TokenId, int> all;
+        for (const auto& [id, count] : counts.entries()) all[id] += count;
+        return all;
+      };
+      ASSERT_EQ(counts_in(history.window()), counts_of(window));
+      ASSERT_EQ(counts_in(history.generated()), counts_of(generated));
+    }
+  }
+}
+
+// With all that penalties can look at, each token of a long text is as cheap as the first: sorting or reading the text
+// again for each of them took billions of steps here.
+TEST(TokenHistoryTest, TakesTimeInProportionToTheText) {
+  SamplingParams params;
+  params.repetition_penalty = 2;
+  params.repetition_context_size = 0;
+  params.dry_multiplier = 1;
+  params.dry_base = 1.0001F;
+  params.dry_sequence_breakers = {{1, 2, 3}, {2}};
+  TokenHistory history(params, 0);
+  std::vector<TokenId> tokens;
+  std::vector<float> logits(5, 0);
+  const auto started = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100'000; ++i) {
+    tokens.push_back(3);
+    history.follow(tokens);
+    if (i % 10 == 0) apply_logits_processors(logits, params, history);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(3));
 }
 
 TEST(LogitsProcessorsTest, MasksTokensAndIgnoresIdsOutsideTheVocabulary) {
@@ -176,17 +232,33 @@ TEST(DryTest, StaysANumberHoweverLongTheRepetition) {
 
 TEST(DryTest, AgreesWithItsDefinitionOnRandomTexts) {
   std::mt19937 random(3);
-  for (int i = 0; i < 2000; ++i) {
-    std::vector<TokenId> tokens(random() % 60);
-    for (TokenId& token : tokens) token = static_cast<TokenId>(random() % 3);
-    const auto logits = apply(std::vector<float>(3, 0), dry_params(), tokens);
-    const auto matches = longest_matches(tokens);
-    for (TokenId id = 0; id < 3; ++id) {
-      const int length = matches.contains(id) ? matches.at(id) : 0;
-      const double want = length >= 2 ? -std::min(std::pow(2.0, length - 2), 1e9) : 0;
-      ASSERT_FLOAT_EQ(logits[static_cast<std::size_t>(id)], static_cast<float>(want)) << "case " << i;
+  for (int i = 0; i < 400; ++i) {
+    const auto num_kinds = static_cast<TokenId>(1 + random() % 3);
+    const SamplingParams params = dry_params();
+    TokenHistory history(params, 0);
+    std::vector<TokenId> tokens;
+    for (int size = 1; size < 60; ++size) {
+      tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(num_kinds)));
+      history.follow(tokens);
+      std::vector<float> logits(3, 0);
+      apply_logits_processors(logits, params, history);
+      const auto matches = longest_matches(tokens);
+      for (TokenId id = 0; id < 3; ++id) {
+        const int length = matches.contains(id) ? matches.at(id) : 0;
+        const double want = length >= 2 ? -std::min(std::pow(2.0, length - 2), 1e9) : 0;
+        ASSERT_FLOAT_EQ(logits[static_cast<std::size_t>(id)], static_cast<float>(want)) << i << ", " << size;
+      }
     }
   }
+}
+
+TEST(DryTest, MatchesThatArePenalizedAlikeAreTakenAlike) {
+  SamplingParams params = dry_params();
+  params.dry_base = 1;
+  params.dry_multiplier = 3;
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, -3));
+  params.dry_allowed_length = std::numeric_limits<int>::max();
+  EXPECT_THAT(apply(std::vector<float>(5, 0), params, {1, 2, 3, 4, 9, 1, 2, 3}), ElementsAre(0, 0, 0, 0, 0));
 }
 
 TEST(LogprobsTest, AreALogSoftmax) {

@@ -58,11 +58,45 @@ TEST(MemoryBudgetTest, SaysWhatDoesNotFitWithTheNumbers) {
   EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(
       plan.error().message,
-      "the model does not fit: weights take 60.0 MiB and a cache of 32 tokens 1.0 MiB, together 61.0 MiB, but the "
-      "memory budget is 60.0 MiB; raise --memory-budget or serve a smaller model");
+      "the model does not fit: weights take 60.0 MiB, the activations and logits of a step 0.0 MiB and a cache of 32 "
+      "tokens 1.0 MiB, together 61.0 MiB, but the memory budget is 60.0 MiB; raise --memory-budget, lower "
+      "--step-tokens "
+      "or --max-batch, or serve a smaller model");
   EXPECT_EQ(plan.error().param, "memory-budget");
   request.budget_bytes = 10 * kMiB;
   EXPECT_FALSE(plan_memory(request));
+}
+
+TEST(MemoryBudgetTest, EstimatesWhatAStepTakes) {
+  // 512 tokens of 1000 numbers, and at most 512 rows of logits, though eight prompts may be scored 64 tokens at a time.
+  EXPECT_EQ(step_bytes({.step_tokens = 512, .max_batch = 9, .vocab_size = 50'000, .activations_per_token = 1000}),
+            512U * (1000 + 50'000) * 4);
+  EXPECT_EQ(step_bytes({.step_tokens = 512, .max_batch = 2, .vocab_size = 50'000, .activations_per_token = 1000}),
+            (512U * 1000 + 2U * 64 * 50'000) * 4);
+}
+
+TEST(MemoryBudgetTest, LeavesRoomForAStep) {
+  MemoryRequest request = small_model();
+  request.step_bytes = 30 * kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->num_blocks, 10);
+  request.step_bytes = 41 * kMiB;
+  const auto refused = plan_memory(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().message,
+      "the model does not fit: weights take 60.0 MiB, the activations and logits of a step 41.0 MiB and a cache "
+      "of 32 tokens 1.0 MiB, together 102.0 MiB, but the memory budget is 100.0 MiB; raise --memory-budget, lower "
+      "--step-tokens or --max-batch, or serve a smaller model");
+}
+
+TEST(MemoryBudgetTest, WarnsOfABudgetAboveWhatThereIs) {
+  EXPECT_EQ(budget_warning(0, 100 * kMiB), std::nullopt);
+  EXPECT_EQ(budget_warning(100 * kMiB, 100 * kMiB), std::nullopt);
+  EXPECT_EQ(budget_warning(200 * kMiB, 100 * kMiB),
+            "the memory budget of 200.0 MiB is more than the 100.0 MiB that this process may use; lower "
+            "--memory-budget, or it may be ended for want of memory");
 }
 
 TEST(MemoryBudgetTest, RefusesAContextThatWasAskedForAndDoesNotFit) {
@@ -71,9 +105,11 @@ TEST(MemoryBudgetTest, RefusesAContextThatWasAskedForAndDoesNotFit) {
   request.context_length = 1000;
   const auto plan = plan_memory(request);
   ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().message,
-            "the model does not fit: weights take 60.0 MiB and a cache of 1000 tokens 32.0 MiB, together 92.0 MiB, but "
-            "the memory budget is 70.0 MiB; raise --memory-budget or serve a smaller model");
+  EXPECT_EQ(
+      plan.error().message,
+      "the model does not fit: weights take 60.0 MiB, the activations and logits of a step 0.0 MiB and a cache of "
+      "1000 tokens 32.0 MiB, together 92.0 MiB, but the memory budget is 70.0 MiB; raise --memory-budget, lower "
+      "--step-tokens or --max-batch, or serve a smaller model");
 }
 
 TEST(MemoryBudgetTest, RefusesAContextThatTheModelWasNotTrainedFor) {

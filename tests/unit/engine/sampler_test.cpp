@@ -16,11 +16,18 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// For parameters that do not look at what has been written.
+TokenHistory& no_history() {
+  static const SamplingParams params;
+  static TokenHistory history(params, 0);
+  return history;
+}
+
 Result<TokenId> sample(const std::vector<float>& logits, const SamplingParams& params, const DrawKey& key = {},
                        std::span<const TokenId> stop_ids = {}, bool may_stop = true) {
   Sampler sampler;
-  return sampler.sample(logits,
-                        {.params = params, .history = {}, .key = key, .stop_ids = stop_ids, .may_stop = may_stop});
+  return sampler.sample(
+      logits, {.params = params, .history = no_history(), .key = key, .stop_ids = stop_ids, .may_stop = may_stop});
 }
 
 /// Every token that `draws` positions give.
@@ -29,9 +36,10 @@ std::set<TokenId> reachable(const std::vector<float>& logits, const SamplingPara
   std::set<TokenId> tokens;
   Sampler sampler;
   for (int position = 0; position < draws; ++position) {
-    const auto token = sampler.sample(
-        logits,
-        {.params = params, .history = {}, .key = {.seed = 5, .choice = 0, .position = position}, .stop_ids = stop_ids});
+    const auto token = sampler.sample(logits, {.params = params,
+                                               .history = no_history(),
+                                               .key = {.seed = 5, .choice = 0, .position = position},
+                                               .stop_ids = stop_ids});
     tokens.insert(*token);
   }
   return tokens;
@@ -143,9 +151,11 @@ TEST(SamplerTest, XtcAppliesAsOftenAsItsProbabilitySays) {
   Sampler sampler;
   int num_firsts = 0;  // the first token is out whenever XTC applies, and almost certain when not
   for (int position = 0; position < 4000; ++position) {
-    const auto token = sampler.sample(
-        logits_of({1000, 130, 1e-9}),
-        {.params = params, .history = {}, .key = {.seed = 3, .choice = 0, .position = position}, .stop_ids = {}});
+    const auto token =
+        sampler.sample(logits_of({1000, 130, 1e-9}), {.params = params,
+                                                      .history = no_history(),
+                                                      .key = {.seed = 3, .choice = 0, .position = position},
+                                                      .stop_ids = {}});
     num_firsts += *token == 0 ? 1 : 0;
   }
   EXPECT_NEAR(num_firsts / 4000.0, 0.75 * 1000 / 1130, 0.03);
@@ -199,7 +209,7 @@ TEST(SamplerTest, AgreesWithASamplerThatSortsEverything) {
         params.xtc_probability > 0 && uniform_draw(key, DrawPurpose::kXtc) < params.xtc_probability;
     const auto left = test::oracle_filter(logits, params, xtc_applies, {0, 1});
     const TokenId want = test::oracle_draw(left, params.temperature, uniform_draw(key, DrawPurpose::kToken));
-    const auto got = sampler.sample(logits, {.params = params, .history = {}, .key = key, .stop_ids = stop});
+    const auto got = sampler.sample(logits, {.params = params, .history = no_history(), .key = key, .stop_ids = stop});
     ASSERT_TRUE(got);
     ASSERT_EQ(*got, want) << "case " << i << ", " << logits.size() << " tokens, " << left.size() << " left";
     num_tokens += left.size() > 1 ? 1 : 0;
@@ -218,9 +228,10 @@ TEST(SamplerTest, DrawsEachTokenAsOftenAsItsProbabilitySays) {
     Sampler sampler;
     const SamplingParams params = at_temperature(temperature);
     for (int position = 0; position < kDraws; ++position) {
-      ++counts[static_cast<std::size_t>(*sampler.sample(
-          logits,
-          {.params = params, .history = {}, .key = {.seed = 42, .choice = 0, .position = position}, .stop_ids = {}}))];
+      ++counts[static_cast<std::size_t>(*sampler.sample(logits, {.params = params,
+                                                                 .history = no_history(),
+                                                                 .key = {.seed = 42, .choice = 0, .position = position},
+                                                                 .stop_ids = {}}))];
     }
     double chi_square = 0;
     for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -241,11 +252,12 @@ TEST(SamplerTest, ADrawDependsOnSeedChoiceAndPositionOnly) {
   Sampler used;  // by other requests in between
   std::mt19937 random(1);
   for (int i = 0; i < 100; ++i) {
-    (void)used.sample(random_logits(random), {.params = params, .history = {}, .key = {}, .stop_ids = {}});
+    (void)used.sample(random_logits(random), {.params = params, .history = no_history(), .key = {}, .stop_ids = {}});
   }
   EXPECT_EQ(
-      *used.sample(logits,
-                   {.params = params, .history = {}, .key = {.seed = 1, .choice = 0, .position = 7}, .stop_ids = {}}),
+      *used.sample(
+          logits,
+          {.params = params, .history = no_history(), .key = {.seed = 1, .choice = 0, .position = 7}, .stop_ids = {}}),
       first);
   int num_equal = 0;
   for (int i = 0; i < 300; ++i) {

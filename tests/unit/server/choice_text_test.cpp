@@ -49,21 +49,21 @@ TEST(ChoiceTextTest, NoPartOfAStopStringEverComesOut) {  // user case 1
   EXPECT_EQ(seen.deltas.size(), 7U);
 }
 
-TEST(ChoiceTextTest, StopStringInsideTokensCutsExactly) {  // user case 3
+TEST(ChoiceTextTest, StopStringInsideTokensCutsTheTextExactlyAndKeepsItsTokens) {  // user case 3
   const std::vector<std::string> extra = {"alpha ", "beta", " gam", "ma de", "lta"};
   const TokenId first = kFirstExtraToken;
   const Seen seen =
       run({first, first + 1, first + 2, first + 3, first + 4}, {.stop = {"beta gamma"}, .with_tokens = true}, extra);
   EXPECT_TRUE(seen.stopped);
   EXPECT_EQ(seen.text, "alpha ");
-  EXPECT_EQ(seen.tokens, (std::vector<TokenId>{first}));
+  EXPECT_EQ(seen.tokens, (std::vector<TokenId>{first, first + 1, first + 2, first + 3}));
 }
 
-TEST(ChoiceTextTest, TokenThatBeginsBeforeTheStopStringIsShown) {
+TEST(ChoiceTextTest, TokensUpToTheOneThatCompletesTheStopStringAreShown) {
   const std::vector<std::string> extra = {"one tw", "o three"};
   const Seen seen = run({kFirstExtraToken, kFirstExtraToken + 1}, {.stop = {"two"}, .with_tokens = true}, extra);
   EXPECT_EQ(seen.text, "one ");
-  EXPECT_EQ(seen.tokens, (std::vector<TokenId>{kFirstExtraToken}));
+  EXPECT_EQ(seen.tokens, (std::vector<TokenId>{kFirstExtraToken, kFirstExtraToken + 1}));
 }
 
 TEST(ChoiceTextTest, TextThatOnlyBeganLikeAStopStringComesOutWithItsTokens) {

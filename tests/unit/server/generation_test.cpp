@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "unit/server/scripted_server.h"
@@ -134,6 +135,63 @@ TEST(GenerationTest, StopStringOfAllChoicesFreesTheEngine) {
   const Outcome outcome = run(*model, std::move(prepared));
   for (const api::ChoiceResult& choice : outcome.answer.choices) EXPECT_EQ(choice.text, "ab");
   EXPECT_TRUE(becomes_idle(*model));
+}
+
+TEST(GenerationTest, UsageCountsTheTokensThatAreReturned) {
+  const auto model = scripted_server("alpha beta gamma delta and so on for a long time");
+  PreparedGeneration prepared = prepare("p");
+  prepared.options.stop = {"beta gamma"};
+  prepared.options.return_token_ids = true;
+  const Outcome outcome = run(*model, std::move(prepared));
+  EXPECT_EQ(outcome.answer.choices[0].text, "alpha ");
+  EXPECT_EQ(outcome.usage.completion_tokens, 16);
+  ASSERT_EQ(outcome.answer.choices[0].tokens.size(), 16U);
+  EXPECT_EQ(outcome.answer.choices[0].tokens.back().id, 'a') << "it completed the stop string";
+}
+
+TEST(GenerationTest, AChoiceThatAStopStringEndsIsComputedNoFurther) {
+  const auto model = scripted_server(std::string(3000, 'a'));
+  PreparedGeneration prepared = prepare("p", 3000);
+  prepared.options.num_choices = 2;
+  prepared.options.stop = {"b"};
+  prepared.options.ignore_eos = true;
+  prepared.sampling.temperature = 1;  // a 'b' comes once in a thousand tokens
+  prepared.sampling.seed = 1;
+  const Outcome outcome = run(*model, std::move(prepared));
+  const auto length = [&](std::size_t choice) { return static_cast<int>(outcome.answer.choices[choice].text.size()); };
+  ASSERT_GT(std::abs(length(0) - length(1)), 300) << "one ends long before the other";
+  EXPECT_TRUE(becomes_idle(*model));
+  constexpr int kMostInTheQueue = 64;  // tokens that the engine had sent when it was told
+  const auto generated = static_cast<int>(model->engine->stats().generated_tokens_total);
+  EXPECT_LE(generated, outcome.usage.completion_tokens + 2 * kMostInTheQueue);
+  EXPECT_EQ(model->engine->stats().cancellations, 0U) << "nobody has gone";
+}
+
+TEST(GenerationTest, AStopStringLeavesTheTimeInTheQueueWhatItWas) {
+  const auto model =
+      scripted_server("alpha beta gamma delta", {.step_delay = std::chrono::milliseconds{3}, .max_batch = 1});
+  const auto first = Generation::start(*model, prepare("p"), "first", [] {});  // 23 steps
+  ASSERT_TRUE(first);
+  PreparedGeneration prepared = prepare("p");
+  prepared.options.stop = {"beta"};
+  const Outcome outcome = run(*model, std::move(prepared));
+  const auto& end = std::get<api::ChoiceEnd>(outcome.outputs.back());
+  EXPECT_EQ(end.reason, api::FinishReason::kStop);
+  EXPECT_GE(end.timings.queue_ms, 40);
+  EXPECT_GE(end.timings.prefill_ms, 2.5);
+  EXPECT_LT(end.timings.prefill_ms, end.timings.queue_ms) << "the queue is not part of it";
+  EXPECT_NEAR(end.timings.ttft_ms, end.timings.queue_ms + end.timings.prefill_ms, 1);
+}
+
+TEST(GenerationTest, ARequestThatNeverStartedWasInTheQueueAllTheTime) {
+  const auto model =
+      scripted_server(std::string(4000, 'a'), {.step_delay = std::chrono::milliseconds{1}, .max_batch = 1});
+  const auto running = Generation::start(*model, prepare("p", 4000), "first", [] {});
+  const auto waiting = Generation::start(*model, prepare("p"), "second", [] {});
+  ASSERT_TRUE(running && waiting);
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  EXPECT_GE((*waiting)->timings().queue_ms, 20);
+  EXPECT_EQ((*waiting)->timings().ttft_ms, 0);
 }
 
 TEST(GenerationTest, EchoComesFirstForEveryChoice) {

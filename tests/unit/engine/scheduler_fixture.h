@@ -1,0 +1,66 @@
+// What the scheduler's tests share: a scheduler with a pool, sequences, and steps without a model.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/scheduler.h"
+
+namespace redpoll::engine {
+
+inline constexpr int kBlockTokens = 4;
+
+struct SequenceOptions {
+  int prompt_tokens = 1;
+  int max_tokens = 100;
+  int priority = 0;
+  bool prompt_logprobs = false;
+  int num_choices = 1;
+};
+
+class SchedulerTest : public testing::Test {
+ protected:
+  void make(const SchedulerOptions& options, int num_blocks) {
+    pool_ = std::make_unique<cache::BlockPool>(num_blocks);
+    scheduler_ = std::make_unique<Scheduler>(options, *pool_);
+  }
+
+  /// The first choice; its siblings follow it in sequences().
+  Sequence* add(const SequenceOptions& options) {
+    auto active = std::make_shared<ActiveRequest>();
+    ++num_requests_;
+    for (int i = 0; i < options.prompt_tokens; ++i) active->request.prompt.push_back(1000 * num_requests_ + i);
+    active->request.max_tokens = options.max_tokens;
+    active->request.priority = options.priority;
+    active->request.prompt_logprobs = options.prompt_logprobs;
+    active->request.num_choices = options.num_choices;
+    for (int choice = 0; choice < options.num_choices; ++choice) {
+      scheduler_->add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(*pool_, kBlockTokens)));
+    }
+    return sequence(scheduler_->sequences().size() - static_cast<std::size_t>(options.num_choices));
+  }
+  Sequence* sequence(std::size_t index) { return scheduler_->sequences()[index].get(); }
+
+  /// Schedules a step and does what a step does; what ran, by sequence.
+  std::vector<std::pair<Sequence*, int>> step() {
+    std::vector<std::pair<Sequence*, int>> ran;
+    for (const auto& [sequence, num_tokens, copy] : scheduler_->schedule()) {
+      ran.emplace_back(sequence, num_tokens);
+      sequence->num_computed += num_tokens;
+      if (sequence->num_uncomputed() > 0) continue;
+      if (sequence->request().max_tokens > 0) sequence->append(2);
+      if (sequence->num_generated() >= sequence->request().max_tokens) sequence->state = SequenceState::kEnded;
+    }
+    scheduler_->remove_ended();
+    return ran;
+  }
+
+  std::unique_ptr<cache::BlockPool> pool_;
+  int num_requests_ = 0;
+  std::unique_ptr<Scheduler> scheduler_;  // after the pool, in which its sequences hold blocks
+};
+
+}  // namespace redpoll::engine

@@ -1,0 +1,138 @@
+// The scheduler under random workloads that hold its promises over tens of thousands of steps.
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "unit/engine/scheduler_fixture.h"
+
+namespace redpoll::engine {
+namespace {
+
+using testing::IsEmpty;
+
+/// Sequences come, stall, are cancelled and end at random while the promises below are checked in each step.
+class SchedulerWorkloadTest : public SchedulerTest, public testing::WithParamInterface<int> {
+ protected:
+  static constexpr int kNumBlocks = 12;
+  static constexpr int kMaxTokens = kNumBlocks * kBlockTokens;  // of one sequence: the pool just holds it
+  static constexpr int kMaxBatch = 5;
+  static constexpr int kStepTokens = 9;
+
+  int pick(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
+
+  void change_workload() {
+    if (scheduler_->sequences().size() < 20 && pick(0, 3) == 0) {
+      const int prompt_tokens = pick(1, kMaxTokens - 1);
+      (void)add({.prompt_tokens = prompt_tokens,
+                 .max_tokens = pick(1, kMaxTokens - prompt_tokens),
+                 .priority = pick(0, 1),
+                 .prompt_logprobs = pick(0, 9) == 0,
+                 .num_choices = pick(0, 1) == 0 ? 1 : pick(2, 4)});
+    }
+    for (const auto& sequence : scheduler_->sequences()) {
+      if (pick(0, 19) == 0) sequence->active->stalled = !sequence->active->stalled;
+      if (pick(0, 199) == 0) sequence->alone_until = sequence->num_tokens();
+      if (pick(0, 299) == 0) sequence->state = SequenceState::kEnded;
+    }
+    scheduler_->remove_ended();
+    if (pick(0, 999) == 0) scheduler_->restart_all();
+  }
+
+  void check_scheduled(const std::vector<Scheduled>& scheduled) {
+    ASSERT_LE(scheduled.size(), static_cast<std::size_t>(kMaxBatch));
+    int num_tokens = 0;
+    for (const Scheduled& row : scheduled) {
+      num_tokens += row.num_tokens;
+      const Sequence& sequence = *row.sequence;
+      ASSERT_GT(row.num_tokens, 0);
+      ASSERT_LE(row.num_tokens, sequence.num_uncomputed());
+      ASSERT_EQ(sequence.state, SequenceState::kRunning);
+      ASSERT_FALSE(sequence.active->stalled);
+      ASSERT_GE(sequence.cache.capacity(), sequence.num_computed + row.num_tokens);
+      ASSERT_TRUE(sequence.alone_until == 0 || scheduled.size() == 1) << "a suspect in company";
+    }
+    ASSERT_LE(num_tokens, kStepTokens);
+  }
+
+  /// What a model would do to the cache: each token is written at its place, and what is there before it is its own
+  /// sequence's.
+  void compute(const std::vector<Scheduled>& scheduled) {
+    for (const Scheduled& row : scheduled) {
+      if (row.copy) contents_[row.copy->to] = contents_[row.copy->from];
+    }
+    for (const auto& [sequence, num_tokens, copy] : scheduled) {
+      for (int position = 0; position < sequence->num_computed + num_tokens; ++position) {
+        const cache::BlockId block = sequence->cache.table()[static_cast<std::size_t>(position / kBlockTokens)];
+        TokenId& stored = contents_[block][position % kBlockTokens];
+        const TokenId token = sequence->tokens[static_cast<std::size_t>(position)];
+        if (position >= sequence->num_computed) {
+          ASSERT_EQ(pool_->num_users(block), 1) << "writes what others read";
+          stored = token;
+        }
+        ASSERT_EQ(stored, token) << "at " << position;
+      }
+    }
+  }
+
+  void check_books() {
+    std::map<cache::BlockId, int> num_holders;
+    for (const auto& sequence : scheduler_->sequences()) {
+      for (const cache::BlockId block : sequence->cache.table()) ++num_holders[block];
+      if (sequence->state != SequenceState::kWaiting) continue;
+      ASSERT_EQ(sequence->cache.num_blocks(), 0);
+      ASSERT_EQ(sequence->num_computed, 0);
+    }
+    ASSERT_EQ(static_cast<int>(num_holders.size()), pool_->num_used());
+    for (const auto& [block, num] : num_holders) ASSERT_EQ(pool_->num_users(block), num);
+    const Status integrity = pool_->check_integrity();
+    ASSERT_TRUE(integrity) << integrity.error().message;
+  }
+
+  void check_progress(const std::vector<Scheduled>& scheduled) {
+    const bool any_can_run = std::ranges::any_of(scheduler_->sequences(), [](const auto& s) { return s->can_run(); });
+    ASSERT_EQ(scheduled.empty(), !any_can_run) << "nothing runs although something could";
+    for (const auto& sequence : scheduler_->sequences()) {  // the oldest that runs at all always moves
+      if (sequence->state != SequenceState::kRunning || !sequence->can_run()) continue;
+      if (sequence->alone_until > 0 || scheduled.front().sequence->alone_until > 0) break;
+      const bool moves = std::ranges::find(scheduled, sequence.get(), &Scheduled::sequence) != scheduled.end();
+      ASSERT_TRUE(moves) << "the oldest is left out";
+      break;
+    }
+  }
+
+  std::mt19937 random_{static_cast<std::mt19937::result_type>(GetParam())};
+  std::map<cache::BlockId, std::map<int, TokenId>> contents_;
+};
+
+TEST_P(SchedulerWorkloadTest, KeepsItsPromises) {
+  make({.max_batch = kMaxBatch, .step_tokens = kStepTokens}, kNumBlocks);
+  for (int i = 0; i < 10'000; ++i) {
+    change_workload();
+    const std::vector<Scheduled> scheduled = scheduler_->schedule();
+    ASSERT_NO_FATAL_FAILURE(check_scheduled(scheduled)) << "step " << i;
+    ASSERT_NO_FATAL_FAILURE(check_progress(scheduled)) << "step " << i;
+    ASSERT_NO_FATAL_FAILURE(compute(scheduled)) << "step " << i;
+    for (const auto& [sequence, num_tokens, copy] : scheduled) {
+      sequence->num_computed += num_tokens;
+      if (sequence->num_computed >= sequence->num_prompt_tokens()) sequence->active->prompt_event_sent = true;
+      if (sequence->num_uncomputed() > 0) continue;
+      sequence->append(10 * sequence->num_tokens() + sequence->choice);
+      if (sequence->num_generated() >= sequence->request().max_tokens) sequence->state = SequenceState::kEnded;
+    }
+    scheduler_->remove_ended();
+    ASSERT_NO_FATAL_FAILURE(check_books()) << "step " << i;
+  }
+  EXPECT_GT(scheduler_->num_preemptions(), 100U);
+  EXPECT_GT(num_requests_, 100);
+
+  // Nobody comes any more and nobody is slow: all end.
+  for (const auto& sequence : scheduler_->sequences()) sequence->active->stalled = false;
+  for (int i = 0; i < 5'000 && !scheduler_->sequences().empty(); ++i) (void)step();
+  EXPECT_THAT(scheduler_->sequences(), IsEmpty());
+  EXPECT_EQ(pool_->num_used(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerWorkloadTest, testing::Range(1, 7));
+
+}  // namespace
+}  // namespace redpoll::engine
