@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace redpoll::server {
 
 api::TokenInfo token_info(const text::Tokenizer& tokenizer, TokenId id, std::optional<float> logprob,
@@ -16,7 +18,11 @@ api::TokenInfo token_info(const text::Tokenizer& tokenizer, TokenId id, std::opt
 
 ChoiceText::ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer,
                        const ChoiceTextOptions& options)
-    : tokenizer_(tokenizer), options_(options), detokenizer_(std::move(detokenizer)), stops_(options.stop) {}
+    : tokenizer_(tokenizer),
+      options_(options),
+      detokenizer_(std::move(detokenizer)),
+      stops_(options.stop),
+      num_characters_(options.num_characters_before) {}
 
 bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) {
   ++num_tokens_;
@@ -26,7 +32,9 @@ bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) 
   if (options_.with_tokens) {
     const auto logprob = options_.with_logprobs ? std::optional(token.logprob) : std::nullopt;
     held_.push_back({token_info(tokenizer_, token.id, logprob, token.top), begin, decoded_bytes_});
+    held_.back().info.text_offset = num_characters_;
   }
+  num_characters_ += count_characters(text);
   if (num_tokens_ < options_.min_tokens) {
     delta.text += text;
     released_bytes_ += text.size();

@@ -112,5 +112,31 @@ TEST(ChoiceTextTest, TextTypedLikeASpecialTokenIsText) {  // user case 5
   EXPECT_EQ(seen.text, "the token <|end|> ends");
 }
 
+// The offsets of everything that comes out for `ids`.
+std::vector<std::size_t> offsets(const std::vector<TokenId>& ids, std::size_t num_characters_before = 0) {
+  const auto tokenizer = tiny_tokenizer({" a", "\xE2\x82\xAC\xE2\x82\xAC"});
+  ChoiceText choice(*tokenizer, text::Detokenizer(*tokenizer),
+                    {.with_tokens = true, .num_characters_before = num_characters_before});
+  api::ChoiceDelta delta;
+  for (const TokenId id : ids) EXPECT_FALSE(choice.push({.choice = 0, .id = id, .logprob = -1, .top = {}}, delta));
+  choice.finish(delta);
+  std::vector<std::size_t> found;
+  for (const api::TokenInfo& token : delta.tokens) found.push_back(token.text_offset);
+  return found;
+}
+
+TEST(ChoiceTextTest, OffsetsCountTheCharactersThatTheClientSeesBefore) {
+  using Offsets = std::vector<std::size_t>;
+  EXPECT_EQ(offsets(byte_tokens("abc")), (Offsets{0, 1, 2}));
+  EXPECT_EQ(offsets(byte_tokens("abc"), 7), (Offsets{7, 8, 9}));
+  EXPECT_EQ(offsets({kFirstExtraToken + 1, 'x', kFirstExtraToken, 'y'}), (Offsets{0, 2, 3, 5}));
+  EXPECT_EQ(offsets(byte_tokens("\xE2\x82\xAC!")), (Offsets{0, 0, 0, 1}));
+}
+
+TEST(ChoiceTextTest, TokensWithoutTextMoveNoOffset) {
+  using Offsets = std::vector<std::size_t>;
+  EXPECT_EQ(offsets({kStartToken, 'a', kStartToken, kStartToken, 'b'}), (Offsets{0, 0, 1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace redpoll::server
