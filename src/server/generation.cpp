@@ -146,13 +146,15 @@ api::ChoiceDelta& Generation::pending_delta(const Choice& choice, bool echo) {
 }
 
 void Generation::on_prompt(const Prompt& prompt, const engine::PromptEvent& event) {
+  const std::vector<std::size_t>& begins = prompt.prepared->echo_begins;
+  CHECK(begins.size() == event.tokens.size(), "a prompt that is scored is echoed, and says where its tokens begin");
   std::vector<api::TokenInfo> tokens;
   tokens.reserve(event.tokens.size());
   for (const engine::PromptToken& token : event.tokens) {
     const auto logprob = tokens.empty() ? std::nullopt : std::optional(token.logprob);
-    const std::size_t text_offset = prompt.prepared->echo_begins[tokens.size()];
-    tokens.push_back(token_info(*model_.tokenizer, token.id, logprob, token.top));
-    tokens.back().text_offset = text_offset;
+    api::TokenInfo info = token_info(*model_.tokenizer, token.id, logprob, token.top);
+    info.text_offset = begins[tokens.size()];
+    tokens.push_back(std::move(info));
   }
   for (const Choice* choice : prompt.choices) {
     api::ChoiceDelta& delta = pending_delta(*choice, true);
