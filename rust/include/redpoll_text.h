@@ -46,6 +46,9 @@ void rp_tokenizer_free(RpTokenizer *tokenizer);
 
 RpStatus rp_tokenizer_encode(const RpTokenizer *tokenizer, const uint8_t *text, size_t size, bool add_special_tokens,
                              RpIds *ids, RpBuffer *message);
+/* The same ids, and for each how many characters (not bytes) of the text come before it. */
+RpStatus rp_tokenizer_encode_with_begins(const RpTokenizer *tokenizer, const uint8_t *text, size_t size,
+                                         bool add_special_tokens, RpIds *ids, RpIds *begins, RpBuffer *message);
 /* The id of a token by its spelling in the file, or -1. */
 int64_t rp_tokenizer_token_to_id(const RpTokenizer *tokenizer, const uint8_t *token, size_t size);
 
@@ -57,6 +60,8 @@ typedef struct RpTokenTable {
   RpIds offsets;             /* flags.size + 1 numbers */
   RpBuffer flags;            /* RP_TOKEN_ bits; 0: no such id */
   bool strips_leading_space; /* one space at the start of a whole text is not part of it */
+  uint32_t max_bytes_per_token; /* of the known bytes of a text, that one token can stand for; 0: there is no bound */
+  RpBuffer known_bytes; /* 256 times 0 or 1, or nothing without a bound: others may vanish when a text is encoded */
 } RpTokenTable;
 /* RP_UNSUPPORTED if the text of a token depends on its neighbours, as WordPiece's does. */
 RpStatus rp_tokenizer_table(const RpTokenizer *tokenizer, RpTokenTable *table, RpBuffer *message);
@@ -74,8 +79,6 @@ RpStatus rp_template_render(const RpTemplate *chat_template, const uint8_t *cont
 /* ---- About the library */
 /* Lines of "name version". */
 RpStatus rp_versions(RpBuffer *text);
-/* Panics inside, for the tests of the boundary: always RP_PANIC. */
-RpStatus rp_panic(RpBuffer *message);
 
 #ifdef __cplusplus
 }

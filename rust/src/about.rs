@@ -1,4 +1,4 @@
-//! Versions, and a panic on request for the tests of the boundary.
+//! The versions of what this library is made of.
 
 use crate::abi::{guard, Buffer, Status};
 
@@ -11,11 +11,6 @@ unsafe extern "C" fn rp_versions(text: *mut Buffer) -> Status {
         text.write(Buffer::new(VERSIONS.into()));
         Ok(())
     })
-}
-
-#[no_mangle]
-unsafe extern "C" fn rp_panic(message: *mut Buffer) -> Status {
-    guard(message, || panic!("as asked"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 // The native form of an answer, whole or streamed, before a protocol gives it its JSON.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct TokenInfo {
   std::string bytes;
   std::optional<float> logprob;       // absent when not asked for, and for the first token of a prompt
   std::vector<TokenAlternative> top;  // descending
+  /// Characters of the choice's whole text before it. A token that holds the rest of a character begins where that
+  /// does, and one that shows no text (a special token, a space that the tokenizer put there) where the next would.
+  std::size_t text_offset = 0;
 };
 
 enum class FinishReason { kStop, kLength };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace redpoll::api {
@@ -94,8 +95,7 @@ std::string format_warnings(const std::vector<std::string>& unknown_fields) {
 Status check_model(std::string_view requested, std::string_view served) {
   if (requested.empty() || requested == "default" || requested == served) return {};
   return fail(ErrorCode::kModelNotFound,
-              "model '" + std::string(requested) + "' is not served here; served: '" + std::string(served) + "'",
-              "model");
+              "model " + in_quotes(requested) + " is not served here; served: " + in_quotes(served), "model");
 }
 
 }  // namespace redpoll::api

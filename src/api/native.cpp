@@ -28,12 +28,18 @@ Result<std::string> read_model(JsonReader& reader) {
   return model.value_or("");
 }
 
-// The text under whichever name the client knows; the first present wins.
+// The text under whichever name the client knows. Several would leave all but one unread.
 Result<std::optional<std::string>> read_text(JsonReader& reader) {
   std::optional<std::string> text;
+  std::string_view taken;
   for (const std::string_view name : {"content", "text", "prompt"}) {
     ASSIGN_OR_RETURN(std::optional<std::string> value, reader.optional_string(name));
-    if (!text) text = std::move(value);
+    if (!value) continue;
+    if (text) {
+      return bad_field(std::string(name), "expected one text, got another in '" + std::string(taken) + "'");
+    }
+    text = std::move(value);
+    taken = name;
   }
   return text;
 }

@@ -46,17 +46,6 @@ Result<OpenedFile> open_regular(const std::filesystem::path& path) {
   return OpenedFile{std::move(descriptor), static_cast<std::size_t>(info.st_size)};
 }
 
-Status write_all(int fd, std::string_view content, const std::filesystem::path& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error("write", path);
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::fsync(fd) != 0) return system_error("flush", path);
-  return {};
-}
-
 }  // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t max_bytes) {
@@ -76,20 +65,6 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t max
   }
   content.resize(filled);
   return content;
-}
-
-Status write_file_atomic(const std::filesystem::path& path, std::string_view content) {
-  std::string temporary = path.string() + ".XXXXXX";
-  const int fd = ::mkstemp(temporary.data());
-  if (fd < 0) return system_error("create a file beside", path);
-  Status status;
-  {
-    const Descriptor descriptor(fd);
-    status = write_all(fd, content, temporary);
-  }
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) status = system_error("rename to", path);
-  if (!status) ::unlink(temporary.c_str());
-  return status;
 }
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {

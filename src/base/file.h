@@ -1,4 +1,4 @@
-// Files: whole reads, read-only memory maps and atomic writes, with errors that name the path and the reason.
+// Files: whole reads and read-only memory maps, with errors that name the path and the reason.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,6 @@ namespace redpoll {
 /// Reads a regular file of at most `max_bytes`; not for /proc, whose files have no size beforehand. A missing file is
 /// kNotFound, anything else kIo.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::size_t max_bytes = 1U << 30U);
-
-/// Writes beside `path`, flushes, then renames over it: readers see the old content or the new, never half.
-[[nodiscard]] Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
 /// A regular file mapped read-only for as long as the object lives. Immutable, so safe to read from any thread; a
 /// file that is truncated by others while mapped is outside what any program can survive cheaply.

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text.h"
+
 namespace redpoll {
 namespace {
 
@@ -65,16 +67,7 @@ std::string number_text(double value) {
 }
 
 // A value as a message shows it: short, whatever the client sent.
-std::string excerpt(const json::value& value) {
-  std::string text = dump_json(value);
-  if (text.size() > 40) {
-    std::size_t keep = 37;
-    while (keep > 0 && (static_cast<unsigned char>(text[keep]) & 0xC0) == 0x80) --keep;
-    text.resize(keep);
-    text += "...";
-  }
-  return text;
-}
+std::string excerpt(const json::value& value) { return shortened(dump_json(value), 40); }
 
 }  // namespace
 
@@ -197,12 +190,17 @@ Result<const json::array*> JsonReader::required_array(std::string_view name) {
 }
 
 std::vector<std::string> JsonReader::unread_fields() const {
-  std::vector<std::string> names;
+  std::vector<std::string> paths;
   for (const auto& member : object_) {
-    std::string key(member.key());
-    if (!read_.contains(key)) names.push_back(std::move(key));
+    const std::string key(member.key());
+    if (!read_.contains(key)) paths.push_back(path_of(key));
   }
-  return names;
+  paths.insert(paths.end(), unread_inside_.begin(), unread_inside_.end());
+  return paths;
+}
+
+void JsonReader::note_unread(const JsonReader& nested) {
+  for (std::string& path : nested.unread_fields()) unread_inside_.push_back(std::move(path));
 }
 
 }  // namespace redpoll

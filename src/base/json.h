@@ -20,10 +20,19 @@ namespace redpoll {
 
 namespace json = boost::json;
 
-/// Parses one JSON document. Depth is limited (a depth bomb is an Error), lone surrogates and invalid UTF-8 are
-/// refused, and so are NaN, Infinity and numbers larger than any double; others become the nearest double, or an
-/// integer when written as one that fits. The last of duplicate keys wins.
-[[nodiscard]] Result<json::value> parse_json(std::string_view text, std::size_t max_depth = 64);
+enum class DuplicateKeys { kLastWins, kRefuse };
+
+struct JsonOptions {
+  std::size_t max_depth = 64;
+  /// Which value a reader takes is anybody's guess, so what comes over the network should be refused; files and what a
+  /// model wrote are read as most readers do.
+  DuplicateKeys duplicate_keys = DuplicateKeys::kLastWins;
+};
+
+/// Parses one JSON document. Depth is limited (a depth bomb is an Error), lone surrogates, invalid UTF-8 and a byte
+/// order mark are refused, and so are NaN, Infinity and numbers larger than any double; others become the nearest
+/// double, or an integer when written as one that fits.
+[[nodiscard]] Result<json::value> parse_json(std::string_view text, const JsonOptions& options = {});
 
 /// Compact text. Doubles print with the fewest digits that read back equal, in Python's form ("0.7", "1.0", "1e-07");
 /// NaN and infinities, which JSON lacks, print as null. Strings must be valid UTF-8.
@@ -56,8 +65,10 @@ class JsonReader {
   /// "messages[0].role" for name "role" in the object at "messages[0]".
   [[nodiscard]] std::string path_of(std::string_view name) const;
   [[nodiscard]] const json::object& object() const { return object_; }
-  /// Field names that no accessor has asked for, in the object's order.
+  /// Paths of the fields that no accessor has asked for, in the object's order, then those of nested objects.
   [[nodiscard]] std::vector<std::string> unread_fields() const;
+  /// Takes over the unread fields of an object inside this one. To be called when that one has been read.
+  void note_unread(const JsonReader& nested);
   /// Marks a field as known without reading it.
   void ignore(std::string_view name) { (void)optional_value(name); }
 
@@ -68,6 +79,7 @@ class JsonReader {
   const json::object& object_;
   std::string path_;
   std::unordered_set<std::string> read_;
+  std::vector<std::string> unread_inside_;
 };
 
 }  // namespace redpoll

@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace redpoll {
@@ -43,14 +45,17 @@ Step next_character(std::string_view s) {
 
 }  // namespace
 
-bool is_valid_utf8(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const Step step = next_character(bytes);
-    if (!step.valid) return false;
-    bytes.remove_prefix(step.length);
+std::size_t valid_utf8_prefix(std::string_view bytes) {
+  std::size_t length = 0;
+  while (length < bytes.size()) {
+    const Step step = next_character(bytes.substr(length));
+    if (!step.valid) break;
+    length += step.length;
   }
-  return true;
+  return length;
 }
+
+bool is_valid_utf8(std::string_view bytes) { return valid_utf8_prefix(bytes) == bytes.size(); }
 
 std::string replace_invalid_utf8(std::string_view bytes) {
   std::string out;
@@ -65,6 +70,11 @@ std::string replace_invalid_utf8(std::string_view bytes) {
     bytes.remove_prefix(step.length);
   }
   return out;
+}
+
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::size_t complete_utf8_prefix(std::string_view bytes) {

@@ -142,7 +142,7 @@ Result<json::value> read_header(std::span<const std::byte> bytes, const std::str
                              std::to_string(bytes.size()));
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  auto parsed = parse_json(text, 8);
+  auto parsed = parse_json(text, {.max_depth = 8});
   if (!parsed) return corrupt(file, "header: " + parsed.error().message);
   if (!parsed->is_object()) return corrupt(file, "header: expected an object");
   if (has_duplicate_keys(text, *parsed)) return corrupt(file, "header: a name is there twice");

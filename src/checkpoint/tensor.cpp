@@ -125,10 +125,4 @@ std::vector<std::string> ParameterMap::names(std::string_view prefix) const {
   return names;
 }
 
-std::uint64_t ParameterMap::total_bytes() const {
-  std::uint64_t total = 0;
-  for (const auto& [name, tensor] : tensors_) total += tensor.bytes.size();
-  return total;
-}
-
 }  // namespace redpoll::checkpoint

@@ -86,8 +86,6 @@ class ParameterMap {
   [[nodiscard]] std::vector<std::string> names(std::string_view prefix = {}) const;
   [[nodiscard]] std::size_t size() const { return tensors_.size(); }
   [[nodiscard]] bool empty() const { return tensors_.empty(); }
-  /// The sum of the tensors' bytes.
-  [[nodiscard]] std::uint64_t total_bytes() const;
 
   [[nodiscard]] auto begin() const { return tensors_.begin(); }
   [[nodiscard]] auto end() const { return tensors_.end(); }

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace redpoll::cli {
 namespace {
@@ -62,7 +62,7 @@ std::string number_text(double value) {
 std::string shown_value(std::string_view text) {
   if (text.empty()) return "nothing";
   if (read_number(text)) return std::string(text);
-  return "'" + replace_invalid_utf8(text) + "'";
+  return in_quotes(text);
 }
 
 }  // namespace redpoll::cli

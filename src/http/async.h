@@ -15,7 +15,7 @@ namespace redpoll::http {
 
 namespace internal {
 /// Runs `work`, which must not throw, on `pool` and resumes the caller on its own executor.
-[[nodiscard]] Task<void> run_void_on(ThreadPool& pool, std::function<void()> work);
+[[nodiscard]] Task<void> run_void_on(ThreadPool& pool, std::function<void()> work, TaskLength length);
 
 template <typename T>
 struct WorkResult {
@@ -24,9 +24,9 @@ struct WorkResult {
 };
 
 template <typename T>
-[[nodiscard]] Task<T> run_and_take(ThreadPool& pool, std::function<void()> work,
+[[nodiscard]] Task<T> run_and_take(ThreadPool& pool, std::function<void()> work, TaskLength length,
                                    std::shared_ptr<WorkResult<T>> result) {
-  co_await run_void_on(pool, std::move(work));
+  co_await run_void_on(pool, std::move(work), length);
   if (result->exception) std::rethrow_exception(result->exception);
   co_return std::move(*result->value);
 }
@@ -39,7 +39,8 @@ template <typename T>
 /// gcc 12 destroys a lambda twice that is written inside a co_await expression and owns something. So give the lambda a
 /// name and pass std::move(name); one that captures nothing but references and numbers is safe where it stands.
 template <typename F>
-[[nodiscard]] auto run_on(ThreadPool& pool, F&& work) -> Task<std::invoke_result_t<std::decay_t<F>&>> {
+[[nodiscard]] auto run_on(ThreadPool& pool, F&& work, TaskLength length = TaskLength::kShort)
+    -> Task<std::invoke_result_t<std::decay_t<F>&>> {
   using T = std::invoke_result_t<std::decay_t<F>&>;
   static_assert(!std::is_void_v<T>, "return a Status where there is no value");
   auto result = std::make_shared<internal::WorkResult<T>>();
@@ -53,7 +54,7 @@ template <typename F>
     }
   };
   shared_work.reset();
-  return internal::run_and_take<T>(pool, std::move(task), std::move(result));
+  return internal::run_and_take<T>(pool, std::move(task), length, std::move(result));
 }
 
 }  // namespace redpoll::http

@@ -22,6 +22,7 @@ namespace {
 // waited for.
 constexpr std::chrono::milliseconds kLookInterval{50};
 constexpr std::chrono::milliseconds kProbeInterval{2000};
+constexpr std::chrono::milliseconds kCancelInterval{100};
 
 }  // namespace
 
@@ -33,7 +34,7 @@ ClientLink::ClientLink(asio::ip::tcp::socket socket, std::chrono::milliseconds w
       next_look_(socket_.get_executor()) {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  limit_silence(socket_.native_handle(), write_timeout_);
 }
 
 Task<bool> ClientLink::write(std::string bytes) {
@@ -56,14 +57,21 @@ Task<bool> ClientLink::write(std::string bytes) {
 }
 
 void ClientLink::start_deadline(std::chrono::milliseconds timeout) {
-  const auto generation = ++deadline_generation_;
+  ++deadline_generation_;
   deadline_expired_ = false;
-  deadline_.expires_after(timeout);
-  deadline_.async_wait([self = shared_from_this(), generation](error_code error) {
+  cancel_after(timeout);
+}
+
+// An operation of several reads or writes may be between two of them, where there is nothing to cancel, so this goes on
+// until it has ended.
+void ClientLink::cancel_after(std::chrono::milliseconds delay) {
+  deadline_.expires_after(delay);
+  deadline_.async_wait([self = shared_from_this(), generation = deadline_generation_](error_code error) {
     if (error || generation != self->deadline_generation_) return;
     self->deadline_expired_ = true;
     error_code ignored;
     self->socket_.cancel(ignored);
+    self->cancel_after(kCancelInterval);
   });
 }
 
@@ -139,7 +147,9 @@ void ClientLink::send_probe() {
   last_probe_ = now;
   writing_ = true;
   const auto bytes = std::make_shared<const std::string>(probe_);
+  start_deadline(write_timeout_);
   asio::async_write(socket_, asio::buffer(*bytes), [self = shared_from_this(), bytes](error_code error, std::size_t n) {
+    self->stop_deadline();
     self->bytes_sent_ += n;
     self->writing_ = false;
     self->turn_.cancel();

@@ -28,7 +28,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   /// Writes all of it, waiting for its turn and for the client to read. False: the client has gone.
   [[nodiscard]] Task<bool> write(std::string bytes);
 
-  /// Cancels whatever is pending on the socket after `timeout`; `stop_deadline` says whether that happened.
+  /// Cancels whatever is pending on the socket after `timeout`, and what is begun later, until `stop_deadline`, which
+  /// says whether that happened.
   void start_deadline(std::chrono::milliseconds timeout);
   bool stop_deadline();
 
@@ -52,6 +53,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   void close();
 
  private:
+  void cancel_after(std::chrono::milliseconds delay);
   void wait_until_readable();
   void look_at_peer();
   void look_again_later();

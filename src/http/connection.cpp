@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "http/wire_format.h"
 
 namespace redpoll::http {
@@ -133,7 +134,7 @@ bool Connection::admit(Turn& turn) const {
     return false;
   }
   if (auto status = check_host(security, host, context_->options.host, local_host_); !status) {
-    set_error(turn, 403, std::move(status).error());
+    set_error(turn, status.error().code == ErrorCode::kForbidden ? 403 : 400, std::move(status).error());
     return false;
   }
   if (!admit_origin(turn)) return false;
@@ -142,7 +143,10 @@ bool Connection::admit(Turn& turn) const {
     add_missing_header(turn.response, "www-authenticate", "Bearer");
     return false;
   }
-  if (!find_route(turn)) return false;
+  return find_route(turn) && admit_body(turn);
+}
+
+bool Connection::admit_body(Turn& turn) const {
   const auto limit = context_->options.max_body_bytes;
   if (turn.head.content_length.value_or(0) > limit) {
     set_error(turn, 413,
@@ -155,6 +159,15 @@ bool Connection::admit(Turn& turn) const {
   const std::string_view expect = turn.request.header("expect");
   if (!expect.empty() && !equal_ignoring_case(expect, "100-continue")) {
     set_error(turn, 417, Error{ErrorCode::kUnsupported, "expected Expect: 100-continue or none", {}});
+    return false;
+  }
+  const std::string_view encoding = turn.request.header("content-encoding");
+  if (turn.head.has_body && !encoding.empty() && !equal_ignoring_case(encoding, "identity")) {
+    set_error(turn, 415,
+              Error{ErrorCode::kUnsupportedMediaType,
+                    "expected a body without Content-Encoding; got " + in_quotes(encoding),
+                    {}});
+    add_missing_header(turn.response, "accept-encoding", "identity");
     return false;
   }
   return true;
@@ -199,7 +212,9 @@ bool Connection::find_route(Turn& turn) const {
   }
   const std::string& method = turn.request.method;
   if (match->allowed_methods.empty()) {
-    set_error(turn, 404, Error{ErrorCode::kNotFound, "no such route: " + method + " " + turn.request.path, {}});
+    set_error(
+        turn, 404,
+        Error{ErrorCode::kNotFound, "no such route: " + shortened(method) + " " + shortened(turn.request.path), {}});
     return false;
   }
   if (method == "OPTIONS") {
@@ -208,7 +223,8 @@ bool Connection::find_route(Turn& turn) const {
   } else {
     set_error(turn, 405,
               Error{ErrorCode::kMethodNotAllowed,
-                    "expected " + match->allowed_methods + " for " + turn.request.path + "; got " + method,
+                    "expected " + match->allowed_methods + " for " + shortened(turn.request.path) + "; got " +
+                        shortened(method),
                     {}});
   }
   add_missing_header(turn.response, "allow", match->allowed_methods);

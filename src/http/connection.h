@@ -51,6 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool admit(Turn& turn) const;
   [[nodiscard]] bool admit_origin(Turn& turn) const;
   [[nodiscard]] bool find_route(Turn& turn) const;
+  [[nodiscard]] bool admit_body(Turn& turn) const;
   void set_error(Turn& turn, int status, Error error) const;
   [[nodiscard]] Task<void> write_response(Turn& turn);
   [[nodiscard]] ResponseHead response_head(const Turn& turn) const;

@@ -2,6 +2,8 @@
 // operating system itself; Linux tells more (see peer_state.cpp), other systems have a portable fallback.
 #pragma once
 
+#include <chrono>
+
 namespace redpoll::http {
 
 enum class PeerState {
@@ -12,5 +14,10 @@ enum class PeerState {
 };
 
 [[nodiscard]] PeerState peer_state(int socket);
+
+/// Has the operating system give a TCP connection up when its other end has answered nothing for `limit`: a machine
+/// that lost its power or its network says no goodbye, and by default takes many minutes to be missed. As far as the
+/// system can be told; for other sockets it does nothing.
+void limit_silence(int socket, std::chrono::milliseconds limit);
 
 }  // namespace redpoll::http

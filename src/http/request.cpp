@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace redpoll::http {
@@ -18,23 +19,11 @@ int hex_digit(char c) {
   return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
 }
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 bool is_sane_id(std::string_view id) {
   constexpr std::string_view kMarks = "._:-";
   return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [&](char c) {
     return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z') || kMarks.find(c) != std::string_view::npos;
   });
-}
-
-const std::string* find_value(const std::vector<std::pair<std::string, std::string>>& pairs, std::string_view name) {
-  const auto found = std::ranges::find_if(pairs, [&](const auto& pair) { return pair.first == name; });
-  return found == pairs.end() ? nullptr : &found->second;
 }
 
 }  // namespace
@@ -56,15 +45,9 @@ std::string_view Request::header(std::string_view name) const {
 
 bool Request::has_header(std::string_view name) const { return find_header(headers, name) != nullptr; }
 
-std::optional<std::string_view> Request::query_value(std::string_view name) const {
-  const std::string* value = find_value(query, name);
-  if (value == nullptr) return std::nullopt;
-  return *value;
-}
-
 std::string_view Request::parameter(std::string_view name) const {
-  const std::string* value = find_value(parameters, name);
-  return value == nullptr ? std::string_view() : *value;
+  const auto found = std::ranges::find_if(parameters, [&](const auto& pair) { return pair.first == name; });
+  return found == parameters.end() ? std::string_view() : found->second;
 }
 
 Status require_content_type(const Request& request, std::string_view expected) {
@@ -72,17 +55,14 @@ Status require_content_type(const Request& request, std::string_view expected) {
   const std::string_view type = trim(value.substr(0, value.find(';')));
   if (equal_ignoring_case(type, expected)) return {};
   return fail(ErrorCode::kUnsupportedMediaType,
-              "expected content-type " + std::string(expected) + "; got " +
-                  (type.empty() ? std::string("none") : "'" + replace_invalid_utf8(type) + "'"));
+              "expected content-type " + std::string(expected) + "; got " + (type.empty() ? "none" : in_quotes(type)));
 }
 
-Result<std::string> percent_decode(std::string_view text, bool plus_is_space) {
+Result<std::string> percent_decode(std::string_view text) {
   std::string decoded;
   decoded.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && plus_is_space) {
-      decoded += ' ';
-    } else if (text[i] != '%') {
+    if (text[i] != '%') {
       decoded += text[i];
     } else {
       const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
@@ -100,25 +80,10 @@ Result<std::string> percent_decode(std::string_view text, bool plus_is_space) {
 
 Status parse_target(Request& request) {
   const std::string_view target = request.target;
-  const auto mark = target.find('?');
-  request.path = target.substr(0, mark);
+  request.path = target.substr(0, target.find('?'));
   if (target == "*" && request.method == "OPTIONS") return {};
   if (!target.starts_with('/')) {
     return fail(ErrorCode::kInvalidArgument, "expected a request target that starts with '/'");
-  }
-  if (mark == std::string_view::npos) return {};
-  std::string_view rest = target.substr(mark + 1);
-  while (!rest.empty()) {
-    const std::string_view field = rest.substr(0, rest.find('&'));
-    rest.remove_prefix(std::min(rest.size(), field.size() + 1));
-    if (field.empty()) continue;
-    const auto equals = field.find('=');
-    ASSIGN_OR_RETURN(std::string name, percent_decode(field.substr(0, equals), true));
-    std::string value;
-    if (equals != std::string_view::npos) {
-      ASSIGN_OR_RETURN(value, percent_decode(field.substr(equals + 1), true));
-    }
-    request.query.emplace_back(std::move(name), std::move(value));
   }
   return {};
 }

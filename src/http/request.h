@@ -1,7 +1,6 @@
 // Request: one HTTP request after its head and body were read, as plain values. Knows nothing of sockets.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +17,6 @@ struct Request {
   std::string method;                                           // "GET", "POST", ...
   std::string target;                                           // as sent: "/v1/models?limit=3"
   std::string path;                                             // the target before '?', still percent-encoded
-  std::vector<std::pair<std::string, std::string>> query;       // decoded, in order
   std::vector<std::pair<std::string, std::string>> parameters;  // what the route's {names} matched, decoded
   std::vector<Header> headers;
   std::string body;
@@ -28,8 +26,6 @@ struct Request {
   /// The first header of that name, or "". The view lives as long as the headers do.
   [[nodiscard]] std::string_view header(std::string_view name) const;
   [[nodiscard]] bool has_header(std::string_view name) const;
-  /// The first query value of that name.
-  [[nodiscard]] std::optional<std::string_view> query_value(std::string_view name) const;
   /// What `{name}` in the route's pattern matched, or "".
   [[nodiscard]] std::string_view parameter(std::string_view name) const;
 };
@@ -43,11 +39,11 @@ struct Request {
 /// kUnsupportedMediaType unless the request's content type, parameters aside, is `expected` ("application/json").
 [[nodiscard]] Status require_content_type(const Request& request, std::string_view expected);
 
-/// Undoes %XX; kInvalidArgument when a '%' is not followed by two hex digits or the result is not UTF-8. In a query '+'
-/// means a space.
-[[nodiscard]] Result<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
+/// Undoes %XX; kInvalidArgument when a '%' is not followed by two hex digits or the result is not UTF-8.
+[[nodiscard]] Result<std::string> percent_decode(std::string_view text);
 
-/// Fills path and query of `request` from its target; kInvalidArgument for anything but "/path", "/path?query" and "*".
+/// Fills the path of `request` from its target; kInvalidArgument for anything but "/path", "/path?query" and "*". No
+/// route reads a query.
 [[nodiscard]] Status parse_target(Request& request);
 
 /// `proposed` if it is 1 to 128 characters of A-Z a-z 0-9 . _ : -, else a fresh random "req_<24 hex digits>".

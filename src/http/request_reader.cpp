@@ -71,8 +71,13 @@ std::optional<ReadFailure> find_ambiguity(const RequestHead& head) {
   const auto refuse = [](int status, ErrorCode code, std::string message) {
     return ReadFailure{status, Error{code, std::move(message), {}}};
   };
-  if (count_headers(headers, "host") > 1) {
-    return refuse(400, ErrorCode::kInvalidArgument, "expected one Host header; got several");
+  for (const std::string name : {"Host", "Origin", "Authorization", "X-Api-Key", "Content-Type", "Expect"}) {
+    if (count_headers(headers, name) > 1) {
+      return refuse(400, ErrorCode::kInvalidArgument, "expected one " + name + " header; got several");
+    }
+  }
+  if (!head.http_1_0 && find_header(headers, "host") == nullptr) {
+    return refuse(400, ErrorCode::kInvalidArgument, "expected a Host header, as HTTP/1.1 demands; got none");
   }
   const std::string* length = find_header(headers, "content-length");
   if (length != nullptr) {

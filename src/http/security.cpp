@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace redpoll::http {
 namespace {
@@ -24,8 +24,6 @@ std::array<unsigned char, 32> sha256_of(std::string_view text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
   return digest;
 }
-
-std::string quoted(std::string_view text) { return "'" + replace_invalid_utf8(text) + "'"; }
 
 bool is_ipv4_loopback(std::string_view host) {
   int num_parts = 0;
@@ -97,7 +95,9 @@ std::string_view presented_key(const Request& request) {
 }  // namespace
 
 Result<Authority> parse_authority(std::string_view text) {
-  const auto malformed = [&] { return fail(ErrorCode::kForbidden, "expected host or host:port; got " + quoted(text)); };
+  const auto malformed = [&] {
+    return fail(ErrorCode::kInvalidArgument, "expected host or host:port; got " + in_quotes(text));
+  };
   Authority authority;
   std::string_view rest = text;
   if (rest.starts_with('[')) {
@@ -134,7 +134,8 @@ Status check_host(const SecurityOptions& options, std::string_view host_header, 
       is_listed(options.allow_hosts, host)) {
     return {};
   }
-  return fail(ErrorCode::kForbidden, "the host " + quoted(host.host) + " is not allowed; allow it with --allow-host");
+  return fail(ErrorCode::kForbidden,
+              "the host " + in_quotes(host.host) + " is not allowed; allow it with --allow-host");
 }
 
 Result<OriginKind> check_origin(const SecurityOptions& options, const std::vector<Header>& headers,
@@ -146,7 +147,8 @@ Result<OriginKind> check_origin(const SecurityOptions& options, const std::vecto
     return allowed == "*" || equal_ignoring_case(allowed, *origin);
   });
   if (listed) return OriginKind::kAllowed;
-  return fail(ErrorCode::kForbidden, "the origin " + quoted(*origin) + " is not allowed; allow it with --allow-origin");
+  return fail(ErrorCode::kForbidden,
+              "the origin " + in_quotes(*origin) + " is not allowed; allow it with --allow-origin");
 }
 
 ApiKeys::ApiKeys(const std::vector<std::string>& keys) {

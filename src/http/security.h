@@ -27,14 +27,14 @@ struct Authority {
   std::uint16_t port = 0;
 };
 
-/// Reads "name", "name:port", "1.2.3.4:port", "[::1]:port"; kForbidden for anything else.
+/// Reads "name", "name:port", "1.2.3.4:port", "[::1]:port"; kInvalidArgument for anything else.
 [[nodiscard]] Result<Authority> parse_authority(std::string_view text);
 
 /// localhost, any name under .localhost, 127.0.0.0/8 and ::1.
 [[nodiscard]] bool is_loopback_host(std::string_view host);
 
 /// kForbidden unless `host_header` is a loopback name, `bound_host`, the address `local_address` that the client has
-/// really connected to, or on the list.
+/// really connected to, or on the list; kInvalidArgument if it is no host at all.
 [[nodiscard]] Status check_host(const SecurityOptions& options, std::string_view host_header,
                                 std::string_view bound_host, std::string_view local_address);
 

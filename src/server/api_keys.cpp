@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "http/security.h"
 
 namespace redpoll::server {
@@ -11,11 +12,9 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 1U << 20U;
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+bool is_loopback(std::string_view host) {
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return http::is_loopback_host(host);
 }
 
 bool is_visible_ascii(std::string_view text) {
@@ -54,14 +53,21 @@ Result<ApiKeys> read_api_keys(const std::filesystem::path& file) {
   return out;
 }
 
-Status check_exposure(std::string_view host, bool has_keys, bool insecure) {
-  std::string_view name = host;
-  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
-  if (http::is_loopback_host(name) || has_keys || insecure) return {};
+Status check_exposure(const Exposure& exposure) {
+  if (is_loopback(exposure.host) || exposure.has_keys || exposure.insecure) return {};
   return fail(ErrorCode::kInvalidArgument,
-              "refusing to serve other machines on '" + std::string(host) +
+              "refusing to serve other machines on '" + std::string(exposure.host) +
                   "' without keys: give --api-key-file, or --insecure if everybody who reaches this address may use it",
               "host");
+}
+
+std::string exposure_warning(const Exposure& exposure, const std::string& address) {
+  if (!exposure.insecure) return {};
+  if (exposure.has_keys) return "--insecure changes nothing: clients need a key of --api-key-file";
+  if (is_loopback(exposure.host)) return "--insecure changes nothing: " + address + " is open to this machine only";
+  return "INSECURE: " + address +
+         " serves every machine that can reach it, without asking for a key: all of them may use the model and read "
+         "/stats and /metrics; --api-key-file closes it";
 }
 
 }  // namespace redpoll::server

@@ -19,7 +19,16 @@ struct ApiKeys {
 /// file cannot be read, holds no key, or a key has characters that an HTTP header cannot carry.
 [[nodiscard]] Result<ApiKeys> read_api_keys(const std::filesystem::path& file);
 
+struct Exposure {
+  std::string_view host;  // that is listened on
+  bool has_keys = false;
+  bool insecure = false;  // --insecure was said
+};
 /// Fails for a host that other machines may reach when there are no keys and the user has not said --insecure.
-[[nodiscard]] Status check_exposure(std::string_view host, bool has_keys, bool insecure);
+[[nodiscard]] Status check_exposure(const Exposure& exposure);
+
+/// What whoever starts the server must read about --insecure: who may use it at `address`, or that the flag changes
+/// nothing. Empty without the flag.
+[[nodiscard]] std::string exposure_warning(const Exposure& exposure, const std::string& address);
 
 }  // namespace redpoll::server

@@ -5,6 +5,7 @@
 
 #include "api/errors.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "http/server.h"
 #include "server/api_keys.h"
 #include "server/app_context.h"
@@ -77,8 +78,8 @@ http::Router make_router(AppContext& context) {
 void log_access(const http::AccessRecord& record) {
   log_info("request", {{"request_id", record.request_id},
                        {"client", record.remote_address},
-                       {"method", record.method},
-                       {"path", record.path},
+                       {"method", shortened(record.method)},
+                       {"path", shortened(record.path)},
                        {"status", std::to_string(record.status)},
                        {"bytes", std::to_string(record.bytes_sent)},
                        {"ms", std::to_string(record.duration.count() / 1000)},
@@ -104,6 +105,10 @@ http::ServerOptions http_options(const ServerOptions& options, std::vector<std::
   return http;
 }
 
+Exposure exposure_of(const ServerOptions& options, const std::vector<std::string>& keys) {
+  return {.host = options.host, .has_keys = !keys.empty(), .insecure = options.insecure};
+}
+
 // The keys that clients must have, after the check that nobody serves a network without any by accident.
 Result<std::vector<std::string>> read_keys(const ServerOptions& options) {
   ApiKeys keys;
@@ -111,19 +116,25 @@ Result<std::vector<std::string>> read_keys(const ServerOptions& options) {
     ASSIGN_OR_RETURN(keys, read_api_keys(options.api_key_file));
     if (!keys.warning.empty()) log_warn(keys.warning);
   }
-  RETURN_IF_ERROR(check_exposure(options.host, !keys.keys.empty(), options.insecure));
+  RETURN_IF_ERROR(check_exposure(exposure_of(options, keys.keys)));
   return std::move(keys.keys);
 }
 
-std::string url_host(const std::string& host) {
-  if (host == "0.0.0.0" || host == "::" || host.empty()) return "127.0.0.1";
-  return host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host;
+std::string address_of(const std::string& host, std::uint16_t port) {
+  const bool is_bare_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  return (is_bare_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+// Where a client on this machine finds a server that listens on `host`.
+std::string reachable_host(const std::string& host) {
+  return host == "0.0.0.0" || host == "::" || host.empty() ? "127.0.0.1" : host;
 }
 
 }  // namespace
 
 api::RequestLimits AppContext::limits() const {
   api::RequestLimits limits;
+  limits.max_choices = options.engine.max_batch;
   limits.max_prompts = options.engine.max_batch + options.engine.max_queue;  // more could never be accepted at once
   limits.vocab_size = model->vocab_size;
   return limits;
@@ -179,6 +190,9 @@ Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, const
   ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, keys));
   AppContext& context = *impl->context;
   std::unique_ptr<App> app(new App(std::move(impl)));
+  const std::string warning =
+      exposure_warning(exposure_of(options, keys), address_of(options.host, app->impl_->server->port()));
+  if (!warning.empty()) log_warn(warning);
   if (progress) progress("listening on " + app->base_url());
   ASSIGN_OR_RETURN(context.model, source());
   context.loaded = true;
@@ -186,7 +200,7 @@ Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, const
 }
 
 std::string App::base_url() const {
-  return "http://" + url_host(impl_->context->options.host) + ":" + std::to_string(impl_->server->port());
+  return "http://" + address_of(reachable_host(impl_->context->options.host), impl_->server->port());
 }
 
 const AppContext& App::context() const { return *impl_->context; }

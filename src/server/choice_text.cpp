@@ -1,6 +1,9 @@
 #include "server/choice_text.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/utf8.h"
 
 namespace redpoll::server {
 
@@ -16,7 +19,12 @@ api::TokenInfo token_info(const text::Tokenizer& tokenizer, TokenId id, std::opt
 
 ChoiceText::ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer,
                        const ChoiceTextOptions& options)
-    : tokenizer_(tokenizer), options_(options), detokenizer_(std::move(detokenizer)), stops_(options.stop) {}
+    : tokenizer_(tokenizer),
+      options_(options),
+      detokenizer_(std::move(detokenizer)),
+      stops_(options.stop),
+      num_characters_(options.num_characters_before),
+      num_released_characters_(options.num_characters_before) {}
 
 bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) {
   ++num_tokens_;
@@ -25,10 +33,11 @@ bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) 
   if (options_.with_tokens) {
     const auto logprob = options_.with_logprobs ? std::optional(token.logprob) : std::nullopt;
     held_.push_back({token_info(tokenizer_, token.id, logprob, token.top), decoded_bytes_});
+    held_.back().info.text_offset = num_characters_;
   }
+  num_characters_ += count_characters(text);
   if (num_tokens_ < options_.min_tokens) {
-    delta.text += text;
-    released_bytes_ += text.size();
+    release_text(text, delta);
   } else if (append(text, delta)) {
     return true;
   }
@@ -39,10 +48,12 @@ bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) 
 // True: a stop string is complete.
 bool ChoiceText::append(std::string_view text, api::ChoiceDelta& delta) {
   const text::StopStringMatcher::Output output = stops_.push(text);
-  delta.text += output.text;
-  released_bytes_ += output.text.size();
+  release_text(output.text, delta);
   if (!output.matched) return false;
-  for (HeldToken& token : held_) delta.tokens.push_back(std::move(token.info));
+  for (HeldToken& token : held_) {
+    token.info.text_offset = std::min(token.info.text_offset, num_released_characters_);  // its text never comes out
+    delta.tokens.push_back(std::move(token.info));
+  }
   held_.clear();
   return true;
 }
@@ -51,10 +62,14 @@ void ChoiceText::finish(api::ChoiceDelta& delta) {
   const std::string text = detokenizer_.flush();
   decoded_bytes_ += text.size();
   if (append(text, delta)) return;
-  const std::string rest = stops_.flush();
-  delta.text += rest;
-  released_bytes_ += rest.size();
+  release_text(stops_.flush(), delta);
   release_tokens(delta);
+}
+
+void ChoiceText::release_text(std::string_view text, api::ChoiceDelta& delta) {
+  delta.text += text;
+  released_bytes_ += text.size();
+  num_released_characters_ += count_characters(text);
 }
 
 void ChoiceText::release_tokens(api::ChoiceDelta& delta) {

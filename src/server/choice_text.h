@@ -20,6 +20,7 @@ struct ChoiceTextOptions {
   int min_tokens = 0;        // stop strings are not looked for before so many tokens
   bool with_tokens = false;  // deltas carry TokenInfo
   bool with_logprobs = false;
+  std::size_t num_characters_before = 0;  // that the client sees before this choice's own: the echoed prompt
 };
 
 /// `tokenizer` must outlive it.
@@ -42,6 +43,7 @@ class ChoiceText {
     std::size_t end = 0;  // bytes of text with it
   };
   bool append(std::string_view text, api::ChoiceDelta& delta);
+  void release_text(std::string_view text, api::ChoiceDelta& delta);
   void release_tokens(api::ChoiceDelta& delta);
 
   const text::Tokenizer& tokenizer_;
@@ -50,7 +52,9 @@ class ChoiceText {
   text::StopStringMatcher stops_;
   std::deque<HeldToken> held_;
   std::size_t decoded_bytes_ = 0;   // came out of the detokenizer
+  std::size_t num_characters_;      // likewise, and those before them
   std::size_t released_bytes_ = 0;  // went into deltas
+  std::size_t num_released_characters_;
   int num_tokens_ = 0;
 };
 

@@ -1,11 +1,10 @@
 #include "server/generation.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <iterator>
-#include <mutex>
 #include <utility>
 
+#include "base/utf8.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 #include "server/choice_text.h"
@@ -40,15 +39,16 @@ struct Generation::Choice {
 Generation::Generation(ServedModel& model, PreparedGeneration prepared)
     : model_(model), prepared_(std::move(prepared)), submitted_at_(system_clock().now()) {
   const api::GenerationOptions& options = prepared_.options;
-  const ChoiceTextOptions text_options{.stop = options.stop,
-                                       .min_tokens = options.min_tokens,
-                                       .with_tokens = options.num_top_logprobs || options.return_token_ids,
-                                       .with_logprobs = options.num_top_logprobs.has_value()};
+  ChoiceTextOptions text_options{.stop = options.stop,
+                                 .min_tokens = options.min_tokens,
+                                 .with_tokens = options.num_top_logprobs || options.return_token_ids,
+                                 .with_logprobs = options.num_top_logprobs.has_value()};
   const text::Tokenizer& tokenizer = *model_.tokenizer;
   for (const PreparedPrompt& prepared_prompt : prepared_.prompts) {
     const text::Detokenizer detokenizer = prepared_.continues_prompt
                                               ? text::Detokenizer(tokenizer, prepared_prompt.ids)
                                               : text::Detokenizer(tokenizer, {.starts_text = true});
+    text_options.num_characters_before = count_characters(prepared_prompt.echo_text);
     auto& prompt = *prompts_.emplace_back(std::make_unique<Prompt>());
     prompt.prepared = &prepared_prompt;
     prompt.num_running = options.num_choices;
@@ -150,11 +150,15 @@ api::ChoiceDelta& Generation::pending_delta(const Choice& choice, bool echo) {
 }
 
 void Generation::on_prompt(const Prompt& prompt, const engine::PromptEvent& event) {
+  const std::vector<std::size_t>& begins = prompt.prepared->echo_begins;
+  CHECK(begins.size() == event.tokens.size(), "a prompt that is scored is echoed, and says where its tokens begin");
   std::vector<api::TokenInfo> tokens;
   tokens.reserve(event.tokens.size());
   for (const engine::PromptToken& token : event.tokens) {
     const auto logprob = tokens.empty() ? std::nullopt : std::optional(token.logprob);
-    tokens.push_back(token_info(*model_.tokenizer, token.id, logprob, token.top));
+    api::TokenInfo info = token_info(*model_.tokenizer, token.id, logprob, token.top);
+    info.text_offset = begins[tokens.size()];
+    tokens.push_back(std::move(info));
   }
   for (const Choice* choice : prompt.choices) {
     api::ChoiceDelta& delta = pending_delta(*choice, true);
@@ -274,34 +278,6 @@ void add_to_answer(api::Answer& answer, GenerationOutput output) {
   choice.text += delta.text;
   auto& tokens = delta.echo ? choice.prompt_tokens : choice.tokens;
   std::ranges::move(delta.tokens, std::back_inserter(tokens));
-}
-
-Result<api::Usage> run_generation(ServedModel& model, PreparedGeneration prepared,
-                                  const std::function<bool(const GenerationOutput&)>& on_output) {
-  struct Wakeup {
-    std::mutex mutex;
-    std::condition_variable condition;
-    bool ready = false;
-  };
-  const auto wakeup = std::make_shared<Wakeup>();
-  const auto on_ready = [wakeup] {
-    const std::lock_guard lock(wakeup->mutex);
-    wakeup->ready = true;
-    wakeup->condition.notify_one();
-  };
-  ASSIGN_OR_RETURN(const std::unique_ptr<Generation> generation,
-                   Generation::start(model, std::move(prepared), "local", on_ready));
-  while (!generation->done()) {
-    ASSIGN_OR_RETURN(const std::vector<GenerationOutput> outputs, generation->poll());
-    if (outputs.empty()) {
-      std::unique_lock lock(wakeup->mutex);
-      wakeup->condition.wait(lock, [&] { return std::exchange(wakeup->ready, false); });
-    }
-    for (const GenerationOutput& output : outputs) {
-      if (!on_output(output)) return generation->usage();
-    }
-  }
-  return generation->usage();
 }
 
 }  // namespace redpoll::server

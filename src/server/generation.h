@@ -22,7 +22,9 @@ namespace redpoll::server {
 
 struct PreparedPrompt {
   std::vector<TokenId> ids;
-  std::string echo_text;  // what `echo` repeats; filled only when it is asked for
+  // Only for `echo`: what it repeats, and for each id how many characters of that come before it.
+  std::string echo_text = {};
+  std::vector<std::size_t> echo_begins = {};
 };
 
 /// A request with everything decided: templates rendered, text tokenized, sampling resolved. See server/prepare.h.
@@ -101,10 +103,5 @@ class Generation {
 
 /// Puts one output where it belongs in a whole answer, whose `choices` must have their final size.
 void add_to_answer(api::Answer& answer, GenerationOutput output);
-
-/// Runs a generation on the calling thread, which it blocks. `on_output` returns false to end it early; deltas that are
-/// given to it before an Error are good.
-[[nodiscard]] Result<api::Usage> run_generation(ServedModel& model, PreparedGeneration prepared,
-                                                const std::function<bool(const GenerationOutput&)>& on_output);
 
 }  // namespace redpoll::server

@@ -31,7 +31,6 @@ class GenerationSession {
  private:
   using Outputs = std::vector<GenerationOutput>;
 
-  http::Task<Result<PreparedRequest>> prepare();
   http::Task<http::Response> answer_whole();
   http::Task<http::Response> answer_streaming();
   static http::Task<bool> send(http::EventStream& events, std::string data);
@@ -86,7 +85,7 @@ GenerationSession::~GenerationSession() {
 
 http::Task<http::Response> GenerationSession::run() {
   exchange_.on_disconnect([signal = signal_] { signal.notify(); });
-  Result<PreparedRequest> prepared = co_await prepare();
+  Result<PreparedRequest> prepared = co_await run_with_json(context_, request_, protocol_.prepare);
   if (!prepared) co_return failure(prepared.error());
   warnings_ = std::move(prepared->warnings);
   if (exchange_.client_gone()) co_return failure(Error{ErrorCode::kCancelled, "the client has gone", {}});
@@ -99,17 +98,6 @@ http::Task<http::Response> GenerationSession::run() {
   status_ = 200;
   if (generation_->prepared().options.stream) co_return co_await answer_streaming();
   co_return co_await answer_whole();
-}
-
-http::Task<Result<PreparedRequest>> GenerationSession::prepare() {
-  if (Status json = http::require_content_type(request_, "application/json"); !json)
-    co_return std::unexpected(json.error());
-  auto work = [&context = context_, &protocol = protocol_,
-               body = std::move(request_.body)]() -> Result<PreparedRequest> {
-    ASSIGN_OR_RETURN(const json::value parsed, parse_json(body));
-    return protocol.prepare(context, parsed);
-  };
-  co_return co_await http::run_on(*context_.workers, std::move(work));
 }
 
 // One answer at the end. Formatting it goes to a worker too: scores of a long prompt make megabytes of JSON.

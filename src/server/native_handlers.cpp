@@ -2,7 +2,6 @@
 
 #include "api/errors.h"
 #include "api/native.h"
-#include "http/async.h"
 #include "server/prepare.h"
 #include "server/responses.h"
 
@@ -44,15 +43,8 @@ Result<http::Response> apply_template(const AppContext& context, const json::val
 
 using JsonHandler = Result<http::Response> (*)(const AppContext& context, const json::value& body);
 
-http::Task<http::Response> on_worker(AppContext& context, http::Request& request, JsonHandler handler) {
-  if (Status json = http::require_content_type(request, "application/json"); !json) {
-    co_return error_response(json.error());
-  }
-  auto work = [&context, handler, body = std::move(request.body)]() -> Result<http::Response> {
-    ASSIGN_OR_RETURN(const json::value parsed, parse_json(body));
-    return handler(context, parsed);
-  };
-  Result<http::Response> response = co_await http::run_on(*context.workers, std::move(work));
+http::Task<http::Response> answer(AppContext& context, http::Request& request, JsonHandler handler) {
+  Result<http::Response> response = co_await run_with_json(context, request, handler);
   if (!response) co_return error_response(response.error());
   co_return *std::move(response);
 }
@@ -60,15 +52,15 @@ http::Task<http::Response> on_worker(AppContext& context, http::Request& request
 }  // namespace
 
 http::Task<http::Response> post_tokenize(AppContext& context, http::Request& request) {
-  return on_worker(context, request, tokenize);
+  return answer(context, request, tokenize);
 }
 
 http::Task<http::Response> post_detokenize(AppContext& context, http::Request& request) {
-  return on_worker(context, request, detokenize);
+  return answer(context, request, detokenize);
 }
 
 http::Task<http::Response> post_apply_template(AppContext& context, http::Request& request) {
-  return on_worker(context, request, apply_template);
+  return answer(context, request, apply_template);
 }
 
 }  // namespace redpoll::server

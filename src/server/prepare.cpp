@@ -17,18 +17,42 @@ Result<PreparedGeneration> with_sampling(const ServedModel& model, const Samplin
   return prepared;
 }
 
-Result<PreparedPrompt> prepare_prompt(const ServedModel& model, const api::CompletionPrompt& prompt, bool echo) {
+// Tokenizing megabytes takes seconds, so a text that cannot fit, whatever its tokens are, is refused before.
+Status check_length(const ServedModel& model, std::string_view text) {
+  const std::size_t least = model.tokenizer->least_tokens(text);
+  if (least <= static_cast<std::size_t>(model.max_context)) return {};
+  return fail(ErrorCode::kContextLengthExceeded, "this model's context is " + std::to_string(model.max_context) +
+                                                     " tokens, but the prompt has at least " + std::to_string(least) +
+                                                     " tokens; shorten it");
+}
+
+Result<PreparedPrompt> prepare_text(const ServedModel& model, const std::string& text, bool echo) {
+  RETURN_IF_ERROR(check_length(model, text));
   PreparedPrompt prepared;
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
-    ASSIGN_OR_RETURN(prepared.ids, model.tokenizer->encode(*text, {.add_special_tokens = true}));
-    if (echo) prepared.echo_text = *text;
-  } else {
-    prepared.ids = std::get<std::vector<TokenId>>(prompt);
-    if (echo) {
-      ASSIGN_OR_RETURN(prepared.echo_text, model.tokenizer->decode(prepared.ids));
-    }
+  if (!echo) {
+    ASSIGN_OR_RETURN(prepared.ids, model.tokenizer->encode(text, {.add_special_tokens = true}));
+    return prepared;
   }
+  ASSIGN_OR_RETURN(text::LocatedIds located, model.tokenizer->encode_located(text, {.add_special_tokens = true}));
+  prepared.ids = std::move(located.ids);
+  prepared.echo_text = text;
+  prepared.echo_begins = std::move(located.begins);
   return prepared;
+}
+
+Result<PreparedPrompt> prepare_ids(const ServedModel& model, const std::vector<TokenId>& ids, bool echo) {
+  PreparedPrompt prepared;
+  prepared.ids = ids;
+  if (!echo) return prepared;
+  ASSIGN_OR_RETURN(text::LocatedText located, model.tokenizer->decode_located(ids));
+  prepared.echo_text = std::move(located.text);
+  prepared.echo_begins = std::move(located.begins);
+  return prepared;
+}
+
+Result<PreparedPrompt> prepare_prompt(const ServedModel& model, const api::CompletionPrompt& prompt, bool echo) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return prepare_text(model, *text, echo);
+  return prepare_ids(model, std::get<std::vector<TokenId>>(prompt), echo);
 }
 
 }  // namespace
@@ -39,9 +63,10 @@ Result<PreparedGeneration> prepare_chat(const ServedModel& model, const Sampling
   const int whole_context = std::numeric_limits<int>::max();  // the engine clamps
   ASSIGN_OR_RETURN(PreparedGeneration prepared, with_sampling(model, flags, request.options,
                                                               model.generation.max_new_tokens.value_or(whole_context)));
+  RETURN_IF_ERROR(check_length(model, prompt));
   // The template has written the special tokens itself.
   ASSIGN_OR_RETURN(std::vector<TokenId> ids, model.tokenizer->encode(prompt, {.add_special_tokens = false}));
-  prepared.prompts.push_back({std::move(ids), {}});
+  prepared.prompts.push_back({.ids = std::move(ids)});
   return prepared;
 }
 

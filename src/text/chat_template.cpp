@@ -2,10 +2,13 @@
 
 #include <ctime>
 
+#include "base/text.h"
 #include "text/rust_call.h"
 
 namespace redpoll::text {
 namespace {
+
+constexpr std::size_t kMaxReasonBytes = 500;  // templates may put whole messages into their refusals
 
 // Seconds since 1970 on the local clock, which is what `strftime_now` prints.
 std::int64_t local_seconds(std::chrono::system_clock::time_point now) {
@@ -69,8 +72,9 @@ Result<std::string> ChatTemplate::render_context(const json::object& context,
   const RpStatus status =
       rp_template_render(native_->handle, rust_bytes(text), text.size(), local_seconds(now), output.out());
   if (status == RP_OK) return std::string(output.view());
-  if (status == RP_RAISED) return fail(ErrorCode::kInvalidArgument, std::string(output.view()), "messages");
-  return rust_failure(status, "chat template failed: " + std::string(output.view()), ErrorCode::kInvalidArgument);
+  const std::string reason = shortened(output.view(), kMaxReasonBytes);
+  if (status == RP_RAISED) return fail(ErrorCode::kInvalidArgument, reason, "messages");
+  return rust_failure(status, "chat template failed: " + reason, ErrorCode::kInvalidArgument);
 }
 
 }  // namespace redpoll::text

@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/utf8.h"
@@ -51,9 +52,12 @@ Status Tokenizer::load_table() {
   offsets_.assign(table.offsets.data, table.offsets.data + table.offsets.size);
   flags_.assign(table.flags.data, table.flags.data + table.flags.size);
   strips_leading_space_ = table.strips_leading_space;
+  max_bytes_per_token_ = table.max_bytes_per_token;
+  known_bytes_.assign(table.known_bytes.data, table.known_bytes.data + table.known_bytes.size);
   rp_buffer_free(table.bytes);
   rp_ids_free(table.offsets);
   rp_buffer_free(table.flags);
+  rp_buffer_free(table.known_bytes);
   if (flags_.size() > static_cast<std::size_t>(std::numeric_limits<TokenId>::max())) {
     return fail(ErrorCode::kCorruptFile, "tokenizer.json: a token id is larger than 2147483647");
   }
@@ -69,17 +73,46 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOpti
   return std::vector<TokenId>(ids.ids.data, ids.ids.data + ids.ids.size);
 }
 
+Result<LocatedIds> Tokenizer::encode_located(std::string_view text, EncodeOptions options) const {
+  RustIds ids;
+  RustIds begins;
+  RustBuffer message;
+  const RpStatus status = rp_tokenizer_encode_with_begins(
+      native_->handle, rust_bytes(text), text.size(), options.add_special_tokens, &ids.ids, &begins.ids, message.out());
+  if (status != RP_OK) return rust_failure(status, message.view(), ErrorCode::kInvalidArgument);
+  return LocatedIds{.ids = {ids.ids.data, ids.ids.data + ids.ids.size},
+                    .begins = {begins.ids.data, begins.ids.data + begins.ids.size}};
+}
+
+std::size_t Tokenizer::least_tokens(std::string_view text) const {
+  if (max_bytes_per_token_ == 0) return 0;
+  const auto is_known = [this](char c) { return known_bytes_[static_cast<unsigned char>(c)] != 0; };
+  const auto num_known = static_cast<std::size_t>(std::ranges::count_if(text, is_known));
+  return num_known / max_bytes_per_token_ + (num_known % max_bytes_per_token_ == 0 ? 0 : 1);
+}
+
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions options) const {
+  ASSIGN_OR_RETURN(LocatedText located, decode_located(ids, options));
+  return std::move(located.text);
+}
+
+Result<LocatedText> Tokenizer::decode_located(std::span<const TokenId> ids, DecodeOptions options) const {
   Detokenizer detokenizer(*this, {.skip_special_tokens = options.skip_special_tokens, .starts_text = true});
-  std::string text;
+  LocatedText located;
+  located.begins.reserve(ids.size());
+  std::size_t num_characters = 0;
   for (const TokenId id : ids) {
     if (!contains(id)) {
       return fail(ErrorCode::kInvalidArgument, "expected token ids of the vocabulary (0 to " +
                                                    std::to_string(vocab_size() - 1) + "), got " + std::to_string(id));
     }
-    text += detokenizer.push(id);
+    located.begins.push_back(num_characters);
+    const std::string piece = detokenizer.push(id);
+    num_characters += count_characters(piece);
+    located.text += piece;
   }
-  return text + detokenizer.flush();
+  located.text += detokenizer.flush();
+  return located;
 }
 
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {

@@ -132,6 +132,17 @@ def test_prompt_over_the_context_is_refused_with_both_numbers(http):  # 62
     assert max(numbers) > context
 
 
+def test_text_far_over_the_context_is_refused_without_being_tokenized(http):  # 62
+    response = http.post(CHAT, json=ask("x" * 10_000_000))
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["code"] == "context_length_exceeded"
+    context = http.get("/stats").json()["memory"]["max_context"]
+    assert re.fullmatch(
+        rf"this model's context is {context} tokens, but the prompt has at least \d+ tokens; shorten it", error["message"]
+    )
+
+
 def test_other_models_are_not_found_and_nothing_is_loaded(http, model):  # 92
     for name in ["gpt-4", "../../etc/passwd", "org/other"]:
         response = http.post(CHAT, json=ask("Hi", model=name))

@@ -102,6 +102,15 @@ def test_other_machines_are_not_served_without_keys():  # 85
     assert "refusing to serve other machines on '0.0.0.0' without keys" in result.stderr
 
 
+def test_an_open_server_is_warned_about():  # 85
+    with ServerProcess("--host", "0.0.0.0", "--insecure") as server:
+        warnings = [line for line in server.log if "INSECURE" in line]
+        port = server.address[1]
+    assert len(warnings) == 1
+    assert f"0.0.0.0:{port} serves every machine that can reach it, without asking for a key" in warnings[0]
+    assert "warn" in warnings[0].lower()
+
+
 def test_missing_model_lists_near_matches_and_serves_nothing_else(tmp_path):
     snapshot = tmp_path / "models--org--tiny-llama" / "snapshots" / "1"
     snapshot.mkdir(parents=True)

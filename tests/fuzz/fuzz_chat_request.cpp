@@ -42,14 +42,16 @@ void check(const Result<T>& result) {
     for (const json::value& message : result->conversation.messages) {
       CHECK(message.at("role").is_string() && message.at("content").is_string(), "templates can rely on both");
     }
-    CHECK(parse_json(dump_json(result->conversation.messages), 200).has_value(), "messages are JSON again");
+    CHECK(parse_json(dump_json(result->conversation.messages), {.max_depth = 200}).has_value(),
+          "messages are JSON again");
   }
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const Result<json::value> body = parse_json({reinterpret_cast<const char*>(data), size});
+  const Result<json::value> body =
+      parse_json({reinterpret_cast<const char*>(data), size}, {.duplicate_keys = DuplicateKeys::kRefuse});
   if (!body) {
     check_error(body.error());
     return 0;

@@ -1,8 +1,9 @@
 //! Tokenizers: loading and encoding. Decoding happens in C++ on the table that `table` makes.
 
+mod bound;
 mod table;
 
-use tokenizers::Tokenizer;
+use tokenizers::{Encoding, Tokenizer};
 
 use crate::abi::{bytes, guard, text, Array, Buffer, Failure, Ids, Status};
 use table::TokenTable;
@@ -53,6 +54,44 @@ unsafe extern "C" fn rp_tokenizer_encode(
     })
 }
 
+/// For each token, how many characters of the text come before it. A token that continues a character begun by the one
+/// before, as half of its bytes do, counts as beginning with it; one that the tokenizer adds stands for no text.
+fn begins(encoding: &Encoding) -> Vec<u32> {
+    let mut end_before = 0;
+    let offsets = encoding.get_offsets().iter().zip(encoding.get_special_tokens_mask());
+    offsets
+        .map(|(&(start, end), &added)| {
+            if added == 1 {
+                return end_before;
+            }
+            let begin = start.min(end_before); // offsets may leave out the space before a word
+            end_before = end_before.max(end);
+            begin
+        })
+        .map(|characters| u32::try_from(characters).unwrap_or(u32::MAX))
+        .collect()
+}
+
+#[no_mangle]
+unsafe extern "C" fn rp_tokenizer_encode_with_begins(
+    tokenizer: *const Tokenizer,
+    data: *const u8,
+    size: usize,
+    add_special_tokens: bool,
+    ids: *mut Ids,
+    begins_out: *mut Ids,
+    message: *mut Buffer,
+) -> Status {
+    guard(message, || {
+        let encoding = (*tokenizer)
+            .encode_char_offsets(text(data, size, "the text")?, add_special_tokens)
+            .map_err(Failure::invalid)?;
+        ids.write(Ids::new(encoding.get_ids().to_vec()));
+        begins_out.write(Ids::new(begins(&encoding)));
+        Ok(())
+    })
+}
+
 #[no_mangle]
 unsafe extern "C" fn rp_tokenizer_token_to_id(tokenizer: *const Tokenizer, data: *const u8, size: usize) -> i64 {
     let mut id = -1;
@@ -72,6 +111,8 @@ struct NativeTable {
     offsets: Ids,
     flags: Buffer,
     strips_leading_space: bool,
+    max_bytes_per_token: u32,
+    known_bytes: Buffer,
 }
 
 #[no_mangle]
@@ -82,11 +123,14 @@ unsafe extern "C" fn rp_tokenizer_table(
 ) -> Status {
     guard(message, || {
         let table = TokenTable::new(&*tokenizer)?;
+        let bound = bound::find(&*tokenizer);
         out.write(NativeTable {
             bytes: Array::new(table.bytes),
             offsets: Array::new(table.offsets),
             flags: Array::new(table.flags),
             strips_leading_space: table.strips_leading_space,
+            max_bytes_per_token: bound.as_ref().and_then(|b| u32::try_from(b.max_bytes_per_token).ok()).unwrap_or(0),
+            known_bytes: Array::new(bound.map_or_else(Vec::new, |b| b.known_bytes)),
         });
         Ok(())
     })

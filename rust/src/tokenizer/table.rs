@@ -142,7 +142,7 @@ fn byte_level_bytes(piece: &str) -> Vec<u8> {
     piece.chars().map(byte_of_character).collect::<Option<Vec<u8>>>().unwrap_or_else(|| piece.as_bytes().to_vec())
 }
 
-fn byte_of_character(character: char) -> Option<u8> {
+pub fn byte_of_character(character: char) -> Option<u8> {
     let code = character as u32;
     match code {
         0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => Some(code as u8),

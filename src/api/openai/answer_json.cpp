@@ -55,11 +55,6 @@ json::object chat_token(const std::string& bytes, const std::optional<float>& lo
   return out;
 }
 
-std::size_t count_characters(std::string_view bytes) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
 // Alternatives by text, the chosen token among them. Two ids with one text keep the likelier, which comes first.
 json::value legacy_alternatives(const TokenInfo& token) {
   if (!token.logprob) return nullptr;
@@ -144,7 +139,7 @@ json::value chat_logprobs(std::span<const TokenInfo> tokens) {
   return out;
 }
 
-json::value completion_logprobs(std::span<const TokenInfo> tokens, std::size_t text_offset) {
+json::value completion_logprobs(std::span<const TokenInfo> tokens) {
   json::array texts;
   json::array logprobs;
   json::array top;
@@ -153,8 +148,7 @@ json::value completion_logprobs(std::span<const TokenInfo> tokens, std::size_t t
     texts.emplace_back(token_text(token.bytes, "bytes:"));
     logprobs.emplace_back(optional_logprob(token.logprob));
     top.emplace_back(legacy_alternatives(token));
-    offsets.emplace_back(text_offset);
-    text_offset += count_characters(token.bytes);
+    offsets.emplace_back(token.text_offset);
   }
   json::object out;
   out["tokens"] = std::move(texts);
@@ -162,12 +156,6 @@ json::value completion_logprobs(std::span<const TokenInfo> tokens, std::size_t t
   out["top_logprobs"] = std::move(top);
   out["text_offset"] = std::move(offsets);
   return out;
-}
-
-std::size_t count_characters(std::span<const TokenInfo> tokens) {
-  std::size_t count = 0;
-  for (const TokenInfo& token : tokens) count += count_characters(token.bytes);
-  return count;
 }
 
 std::string chunk_prefix(const json::value& head) {

@@ -26,12 +26,9 @@ namespace redpoll::api::openai {
 /// as \xf0\x9f in `token`; `bytes` is exact.
 [[nodiscard]] json::value chat_logprobs(std::span<const TokenInfo> tokens);
 
-/// The legacy shape: tokens, token_logprobs, top_logprobs, text_offset. Offsets count characters and start at
-/// `text_offset`. A token that is not whole characters is written as bytes:\xf0\x9f.
-[[nodiscard]] json::value completion_logprobs(std::span<const TokenInfo> tokens, std::size_t text_offset);
-
-/// Characters (code points) that begin in these tokens.
-[[nodiscard]] std::size_t count_characters(std::span<const TokenInfo> tokens);
+/// The legacy shape: tokens, token_logprobs, top_logprobs, text_offset. A token that is not whole characters is written
+/// as bytes:\xf0\x9f.
+[[nodiscard]] json::value completion_logprobs(std::span<const TokenInfo> tokens);
 
 /// The head as text that ends in a comma, so that a chunk costs no more than its choice.
 [[nodiscard]] std::string chunk_prefix(const json::value& head);

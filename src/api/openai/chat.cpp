@@ -5,6 +5,7 @@
 #include "api/openai/answer_json.h"
 #include "api/openai/conversation.h"
 #include "api/openai/request_fields.h"
+#include "base/text.h"
 
 namespace redpoll::api::openai {
 namespace {
@@ -31,10 +32,14 @@ Status refuse_what_cannot_be_honoured(JsonReader& reader) {
   }
   ASSIGN_OR_RETURN(const json::object* format, reader.optional_object("response_format"));
   if (format == nullptr) return {};
-  ASSIGN_OR_RETURN(const std::string type, JsonReader(*format, "response_format").required_string("type"));
-  if (type == "text") return {};
+  JsonReader format_reader(*format, reader.path_of("response_format"));
+  ASSIGN_OR_RETURN(const std::string type, format_reader.required_string("type"));
+  if (type == "text") {
+    reader.note_unread(format_reader);
+    return {};
+  }
   if (type != "json_object" && type != "json_schema") {
-    return bad_field("response_format.type", "expected text, json_object or json_schema, got '" + type + "'");
+    return bad_field("response_format.type", "expected text, json_object or json_schema, got " + in_quotes(type));
   }
   return fail(ErrorCode::kUnsupported, "'response_format': '" + type + "' is not supported yet by this server",
               "response_format");

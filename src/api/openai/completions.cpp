@@ -85,7 +85,7 @@ json::object answer_choice(int index, const GenerationOptions& options, const Ch
   if (options.num_top_logprobs) {
     std::vector<TokenInfo> all = result.prompt_tokens;
     all.insert(all.end(), result.tokens.begin(), result.tokens.end());
-    choice["logprobs"] = completion_logprobs(all, 0);
+    choice["logprobs"] = completion_logprobs(all);
   }
   choice["finish_reason"] = finish_reason_name(result.reason);
   if (options.return_token_ids) choice["token_ids"] = token_ids(result.tokens);
@@ -153,12 +153,7 @@ std::string CompletionStream::start(int choice, std::span<const TokenId> prompt_
 
 std::string CompletionStream::delta(const ChoiceDelta& delta) {
   json::object choice = choice_object(delta.choice, delta.text);
-  if (with_logprobs_) {
-    const auto index = static_cast<std::size_t>(delta.choice);
-    if (index >= text_offsets_.size()) text_offsets_.resize(index + 1, 0);
-    choice["logprobs"] = completion_logprobs(delta.tokens, text_offsets_[index]);
-    text_offsets_[index] += count_characters(delta.tokens);
-  }
+  if (with_logprobs_) choice["logprobs"] = completion_logprobs(delta.tokens);
   if (with_token_ids_) choice["token_ids"] = delta.echo ? json::array() : token_ids(delta.tokens);
   return chunk(prefix_, std::move(choice), {}, with_usage_);
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "api/answer.h"
 #include "api/generation.h"
@@ -39,7 +38,6 @@ class CompletionStream final : public StreamFormat {
   bool with_logprobs_;
   bool with_token_ids_;
   bool with_usage_;
-  std::vector<std::size_t> text_offsets_;  // characters sent so far, by choice
 };
 
 }  // namespace redpoll::api::openai

@@ -35,8 +35,7 @@ Result<json::object> read_template_kwargs(JsonReader& reader) {
 
 Result<Conversation> read_conversation(JsonReader& reader) {
   Conversation conversation;
-  ASSIGN_OR_RETURN(const json::array* messages, reader.required_array("messages"));
-  ASSIGN_OR_RETURN(conversation.messages, read_messages(*messages, reader.path_of("messages")));
+  ASSIGN_OR_RETURN(conversation.messages, read_messages(reader));
   ASSIGN_OR_RETURN(conversation.tools, read_tools(reader));
   ASSIGN_OR_RETURN(conversation.chat_template_kwargs, read_template_kwargs(reader));
   return conversation;

@@ -9,8 +9,8 @@ namespace redpoll::api::openai {
 /// Reads `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `chat_template_kwargs` and `reasoning_effort`.
 [[nodiscard]] Result<Conversation> read_conversation(JsonReader& reader);
 
-/// Messages as templates expect them; `path` is that of the array. At least one.
-[[nodiscard]] Result<json::array> read_messages(const json::array& messages, const std::string& path);
+/// `messages` as templates expect them; at least one.
+[[nodiscard]] Result<json::array> read_messages(JsonReader& reader);
 
 /// Tools with `type` filled in, or empty when `tool_choice` is "none". Forcing a call is refused: nothing constrains
 /// the output yet.

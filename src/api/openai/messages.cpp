@@ -4,6 +4,7 @@
 
 #include "api/openai/conversation.h"
 #include "api/openai/request_fields.h"
+#include "base/text.h"
 
 namespace redpoll::api::openai {
 namespace {
@@ -17,23 +18,33 @@ Result<const json::object*> as_object(const json::value& value, const std::strin
   return bad_field(path, "expected an object, got " + kind_of(value));
 }
 
+// Fields that mean something to templates or to hosted services only. Every message goes to the template whole, so what
+// is not here is named as unknown although a template might read it.
+constexpr std::array<std::string_view, 5> kKnownMessageFields = {"name", "refusal", "reasoning_content", "reasoning",
+                                                                 "annotations"};
+
 // The text of one content part. Media parts are named as such, so that their senders know why.
-Result<std::string> read_part(const json::value& part, const std::string& path) {
+Result<std::string> read_part(const json::value& part, const std::string& path, JsonReader& message) {
   ASSIGN_OR_RETURN(const json::object* object, as_object(part, path));
   JsonReader reader(*object, path);
   ASSIGN_OR_RETURN(const std::string type, reader.required_string("type"));
-  if (type == "text" || type == "refusal") return reader.required_string(type);
+  if (type == "text" || type == "refusal") {
+    ASSIGN_OR_RETURN(std::string text, reader.required_string(type));
+    reader.ignore("annotations");
+    message.note_unread(reader);
+    return text;
+  }
   for (const std::string_view media : {"image", "audio", "video", "file"}) {
     if (type.find(media) != std::string::npos) {
-      std::string message = "'" + path;
-      message += "': this model takes text only, got a part of type '" + type + "'";
-      return fail(ErrorCode::kUnsupported, std::move(message), path);
+      return fail(ErrorCode::kUnsupported,
+                  "'" + path + "': this model takes text only, got a part of type " + in_quotes(type), path);
     }
   }
-  return bad_field(reader.path_of("type"), "expected 'text', got '" + type + "'");
+  return bad_field(reader.path_of("type"), "expected 'text', got " + in_quotes(type));
 }
 
-Result<std::string> read_content(const json::value& content, const std::string& path) {
+Result<std::string> read_content(const json::value& content, JsonReader& message) {
+  const std::string path = message.path_of("content");
   if (content.is_string()) return std::string(content.get_string());
   if (!content.is_array()) {
     return bad_field(path, "expected a string or an array of parts, got " + kind_of(content));
@@ -41,7 +52,7 @@ Result<std::string> read_content(const json::value& content, const std::string& 
   std::string text;
   std::size_t index = 0;
   for (const json::value& part : content.get_array()) {
-    ASSIGN_OR_RETURN(const std::string piece, read_part(part, element_path(path, index++)));
+    ASSIGN_OR_RETURN(const std::string piece, read_part(part, element_path(path, index++), message));
     text += piece;
   }
   return text;
@@ -63,18 +74,23 @@ Result<json::value> read_arguments(const json::value* arguments, const std::stri
   return parsed;
 }
 
-Result<json::object> read_tool_call(const json::value& call, const std::string& path) {
+Result<json::object> read_tool_call(const json::value& call, const std::string& path, JsonReader& message) {
   ASSIGN_OR_RETURN(const json::object* object, as_object(call, path));
   JsonReader reader(*object, path);
   ASSIGN_OR_RETURN(const std::optional<std::string> type, reader.optional_string("type"));
-  if (type && *type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + *type + "'");
+  if (type && *type != "function")
+    return bad_field(reader.path_of("type"), "expected 'function', got " + in_quotes(*type));
   RETURN_IF_ERROR(reader.optional_string("id"));
+  reader.ignore("index");  // left over from the chunks of a stream
   ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
 
   JsonReader function_reader(*function, reader.path_of("function"));
   RETURN_IF_ERROR(function_reader.required_string("name"));
   const std::string arguments_path = function_reader.path_of("arguments");
   ASSIGN_OR_RETURN(json::value arguments, read_arguments(function_reader.optional_value("arguments"), arguments_path));
+
+  message.note_unread(reader);
+  message.note_unread(function_reader);
 
   json::object out = *object;
   out["type"] = "function";
@@ -83,10 +99,11 @@ Result<json::object> read_tool_call(const json::value& call, const std::string& 
   return out;
 }
 
-Result<json::array> read_tool_calls(const json::array& calls, const std::string& path) {
+Result<json::array> read_tool_calls(const json::array& calls, JsonReader& message) {
+  const std::string path = message.path_of("tool_calls");
   json::array out;
   for (const json::value& call : calls) {
-    ASSIGN_OR_RETURN(json::object read, read_tool_call(call, element_path(path, out.size())));
+    ASSIGN_OR_RETURN(json::object read, read_tool_call(call, element_path(path, out.size()), message));
     out.emplace_back(std::move(read));
   }
   return out;
@@ -96,7 +113,7 @@ Result<std::string> read_role(JsonReader& reader) {
   ASSIGN_OR_RETURN(std::string role, reader.required_string("role"));
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
     return bad_field(reader.path_of("role"),
-                     "expected one of system, developer, user, assistant, tool, got '" + role + "'");
+                     "expected one of system, developer, user, assistant, tool, got " + in_quotes(role));
   }
   return role == "developer" ? "system" : std::move(role);
 }
@@ -112,7 +129,7 @@ json::object without_nulls(const json::object& message) {
   return out;
 }
 
-Result<json::object> read_message(const json::value& message, const std::string& path) {
+Result<json::object> read_message(const json::value& message, const std::string& path, JsonReader& request) {
   ASSIGN_OR_RETURN(const json::object* object, as_object(message, path));
   JsonReader reader(*object, path);
   json::object out = without_nulls(*object);
@@ -128,31 +145,35 @@ Result<json::object> read_message(const json::value& message, const std::string&
                      "allowed in assistant messages only, got one of role '" + role + "'");
   }
   if (has_calls) {
-    ASSIGN_OR_RETURN(out["tool_calls"], read_tool_calls(*calls, reader.path_of("tool_calls")));
+    ASSIGN_OR_RETURN(out["tool_calls"], read_tool_calls(*calls, reader));
   } else {
     out.erase("tool_calls");
   }
 
   const json::value* content = reader.optional_value("content");
   if (content != nullptr) {
-    ASSIGN_OR_RETURN(out["content"], read_content(*content, reader.path_of("content")));
+    ASSIGN_OR_RETURN(out["content"], read_content(*content, reader));
   } else if (has_calls) {
     out["content"] = "";  // templates concatenate it
   } else {
     return missing_field(reader.path_of("content"));
   }
   if (role == "tool") RETURN_IF_ERROR(reader.required_string("tool_call_id"));
+  for (const std::string_view name : kKnownMessageFields) reader.ignore(name);
+  request.note_unread(reader);
   return out;
 }
 
 }  // namespace
 
-Result<json::array> read_messages(const json::array& messages, const std::string& path) {
-  if (messages.empty()) return bad_field(path, "expected at least one message");
+Result<json::array> read_messages(JsonReader& reader) {
+  ASSIGN_OR_RETURN(const json::array* messages, reader.required_array("messages"));
+  const std::string path = reader.path_of("messages");
+  if (messages->empty()) return bad_field(path, "expected at least one message");
   json::array out;
-  out.reserve(messages.size());
-  for (const json::value& message : messages) {
-    ASSIGN_OR_RETURN(json::object read, read_message(message, element_path(path, out.size())));
+  out.reserve(messages->size());
+  for (const json::value& message : *messages) {
+    ASSIGN_OR_RETURN(json::object read, read_message(message, element_path(path, out.size()), reader));
     out.emplace_back(std::move(read));
   }
   return out;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "base/text.h"
+
 namespace redpoll::api::openai {
 namespace {
 
@@ -114,8 +116,7 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(JsonReader& reade
   for (const auto& member : *object) {
     const std::optional<TokenId> id = parse_token_id(member.key(), limits);
     if (!id) {
-      return bad_field(path,
-                       "expected token ids " + id_range(limits) + " as keys, got '" + std::string(member.key()) + "'");
+      return bad_field(path, "expected token ids " + id_range(limits) + " as keys, got " + in_quotes(member.key()));
     }
     ASSIGN_OR_RETURN(const std::optional<double> bias, bias_reader.optional_double(member.key(), -100, 100));
     if (!bias) return bad_field(bias_reader.path_of(member.key()), "expected a number, got null");
@@ -165,6 +166,8 @@ Status read_stream_options(JsonReader& reader, GenerationOptions& options) {
   JsonReader stream_reader(*object, reader.path_of("stream_options"));
   ASSIGN_OR_RETURN(const std::optional<bool> include_usage, stream_reader.optional_bool("include_usage"));
   options.include_usage = include_usage.value_or(false);
+  stream_reader.ignore("include_obfuscation");  // padding against eavesdroppers of a hosted service
+  reader.note_unread(stream_reader);
   return {};
 }
 
@@ -226,7 +229,11 @@ Result<GenerationOptions> read_generation_options(JsonReader& reader, const Requ
   ASSIGN_OR_RETURN(options.stop, read_stop(reader));
   ASSIGN_OR_RETURN(const std::optional<std::int64_t> min_tokens, reader.optional_int("min_tokens", 0, kMaxInt));
   ASSIGN_OR_RETURN(const std::optional<bool> ignore_eos, reader.optional_bool("ignore_eos"));
-  ASSIGN_OR_RETURN(const std::optional<std::int64_t> n, reader.optional_int("n", 1, limits.max_choices));
+  ASSIGN_OR_RETURN(const std::optional<std::int64_t> n, reader.optional_int("n", 1, kMaxInt));
+  if (n.value_or(1) > limits.max_choices) {
+    return bad_field(reader.path_of("n"), "expected at most " + std::to_string(limits.max_choices) +
+                                              ", which is the server's --max-batch, got " + std::to_string(*n));
+  }
   ASSIGN_OR_RETURN(const std::optional<bool> token_ids, reader.optional_bool("return_token_ids"));
   ASSIGN_OR_RETURN(const std::optional<std::int64_t> priority,
                    reader.optional_int("priority", std::numeric_limits<int>::min(), kMaxInt));

@@ -3,15 +3,17 @@
 
 #include "api/openai/conversation.h"
 #include "api/openai/request_fields.h"
+#include "base/text.h"
 
 namespace redpoll::api::openai {
 namespace {
 
-Result<json::object> read_tool(const json::value& tool, const std::string& path) {
+Result<json::object> read_tool(const json::value& tool, const std::string& path, JsonReader& request) {
   if (!tool.is_object()) return bad_field(path, "expected an object, got " + std::string(json_kind_name(tool)));
   JsonReader reader(tool.get_object(), path);
   ASSIGN_OR_RETURN(const std::optional<std::string> type, reader.optional_string("type"));
-  if (type && *type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + *type + "'");
+  if (type && *type != "function")
+    return bad_field(reader.path_of("type"), "expected 'function', got " + in_quotes(*type));
   ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
 
   JsonReader function_reader(*function, reader.path_of("function"));
@@ -21,6 +23,8 @@ Result<json::object> read_tool(const json::value& tool, const std::string& path)
   RETURN_IF_ERROR(function_reader.optional_object("parameters"));
   ASSIGN_OR_RETURN(const std::optional<bool> strict, function_reader.optional_bool("strict"));
   if (strict.value_or(false)) return not_supported(function_reader.path_of("strict"));
+  request.note_unread(reader);
+  request.note_unread(function_reader);
 
   if (type) return tool.get_object();
   json::object out;  // `type` first, where clients that send it put it
@@ -41,7 +45,7 @@ bool has_tool(const json::array& tools, std::string_view name) {
 Result<std::string> read_named_choice(const json::object& choice, const std::string& path) {
   JsonReader reader(choice, path);
   ASSIGN_OR_RETURN(const std::string type, reader.required_string("type"));
-  if (type != "function") return bad_field(reader.path_of("type"), "expected 'function', got '" + type + "'");
+  if (type != "function") return bad_field(reader.path_of("type"), "expected 'function', got " + in_quotes(type));
   ASSIGN_OR_RETURN(const json::object* function, required_object(reader, "function"));
   return JsonReader(*function, reader.path_of("function")).required_string("name");
 }
@@ -58,7 +62,7 @@ Result<bool> read_tool_choice(JsonReader& reader, const json::array& tools) {
   if (choice == nullptr) return true;
   if (choice->is_object()) {
     ASSIGN_OR_RETURN(const std::string name, read_named_choice(choice->get_object(), path));
-    if (!has_tool(tools, name)) return bad_field(path, "there is no tool '" + name + "' in 'tools'");
+    if (!has_tool(tools, name)) return bad_field(path, "there is no tool " + in_quotes(name) + " in 'tools'");
     return cannot_force(path);
   }
   if (!choice->is_string()) {
@@ -68,7 +72,7 @@ Result<bool> read_tool_choice(JsonReader& reader, const json::array& tools) {
   if (word == "none") return false;
   if (word == "auto") return true;
   if (word != "required") {
-    return bad_field(path, "expected none, auto, required or an object, got '" + std::string(word) + "'");
+    return bad_field(path, "expected none, auto, required or an object, got " + in_quotes(word));
   }
   if (tools.empty()) return bad_field(path, "\"required\" needs 'tools'");
   return cannot_force(path);
@@ -81,7 +85,7 @@ Result<json::array> read_tools(JsonReader& reader) {
   ASSIGN_OR_RETURN(const json::array* given, reader.optional_array("tools"));
   if (given != nullptr) {
     for (const json::value& tool : *given) {
-      ASSIGN_OR_RETURN(json::object read, read_tool(tool, element_path(reader.path_of("tools"), tools.size())));
+      ASSIGN_OR_RETURN(json::object read, read_tool(tool, element_path(reader.path_of("tools"), tools.size()), reader));
       tools.emplace_back(std::move(read));
     }
   }

@@ -122,6 +122,10 @@ TEST(ChatRequest, KnownFieldsWithoutEffectAreSilentAndUnknownOnesAreWarnings) {
       parsed(with(R"("user":"u","metadata":{},"store":false,"service_tier":"auto","prompt_cache_key":"k")")).warnings,
       IsEmpty());
   EXPECT_THAT(parsed(with(R"("mirostat":2,"cache_prompt":true)")).warnings, ElementsAre("mirostat", "cache_prompt"));
+  EXPECT_THAT(parsed(with(R"("stream":true,"stream_options":{"include_usage":true,"continuous":1},
+                             "response_format":{"type":"text","schema":{}},"x":1)"))
+                  .warnings,
+              ElementsAre("x", "stream_options.continuous", "response_format.schema"));
 }
 
 TEST(ChatRequest, UsageInChunksIsOptional) {
@@ -192,8 +196,8 @@ TEST(RefusedChatRequest, SaysTheRangeOfANumber) {
        {with(R"("max_tokens":4,"min_tokens":5)"), "'min_tokens': expected at most max_tokens, which is 4, got 5",
         "min_tokens"},
        {with(R"("min_tokens":-1)"), "'min_tokens': expected a whole number from 0 to 2147483647, got -1", "min_tokens"},
-       {with(R"("n":0)"), "'n': expected a whole number from 1 to 8, got 0", "n"},
-       {with(R"("n":9)"), "'n': expected a whole number from 1 to 8, got 9", "n"},
+       {with(R"("n":0)"), "'n': expected a whole number from 1 to 2147483647, got 0", "n"},
+       {with(R"("n":9)"), "'n': expected at most 8, which is the server's --max-batch, got 9", "n"},
        {with(R"("seed":1.5)"),
         "'seed': expected a whole number from -9223372036854775808 to 9223372036854775807, got 1.5", "seed"},
        {with(R"("priority":3000000000)"),

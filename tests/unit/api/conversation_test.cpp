@@ -76,6 +76,18 @@ TEST(ChatMessages, FieldsThatTemplatesMayReadAreKept) {
             R"([{"role":"assistant","content":"x","reasoning_content":"because"}])");
 }
 
+TEST(ChatMessages, UnknownFieldsInsideAreNamedByTheirPath) {
+  EXPECT_THAT(
+      parsed(R"({"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{}}],"weight":1},
+                {"role":"assistant","content":null,"annotations":[],"refusal":null,"tool_calls":[{"id":"c","index":0,
+                 "signature":"s","function":{"name":"f","arguments":"{}","parsed":{}}}]},
+                {"role":"tool","tool_call_id":"c","name":"f","content":"1"}],
+                "tools":[{"type":"function","defer":true,"function":{"name":"f","examples":[]}}]})")
+          .warnings,
+      ElementsAre("messages[0].weight", "messages[0].content[0].cache_control", "messages[1].tool_calls[0].signature",
+                  "messages[1].tool_calls[0].function.parsed", "tools[0].defer", "tools[0].function.examples"));
+}
+
 TEST(ChatTools, ToolsKeepTheirKeyOrder) {
   const std::string tools =
       R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"z":{"type":"string"},"a":1}}}])";
@@ -162,6 +174,27 @@ TEST(RefusedConversation, NamesTheToolCallAndItsField) {
        {R"({"messages":[{"role":"user","content":"x","tool_calls":[{}]}]})",
         "'messages[0].tool_calls': allowed in assistant messages only, got one of role 'user'",
         "messages[0].tool_calls"}});
+}
+
+// Whatever a client sends, a message about it stays short: it goes into logs and over the network.
+TEST(RefusedConversation, NoMessageRepeatsAHugeValue) {
+  const std::string huge(100'000, 'x');
+  const auto message = [](const std::string& fields) { return R"({"messages":[{"role":"user",)" + fields + "}]}"; };
+  for (const std::string& body :
+       {R"({"messages":")" + huge + R"("})", R"({"messages":[{"role":")" + huge + R"(","content":"x"}]})",
+        R"({"messages":[{"role":["x",")" + huge + R"("],"content":"x"}]})",
+        message(R"("content":[{"type":")" + huge + R"("}])"), message(R"("content":[{"type":"image)" + huge + R"("}])"),
+        R"({"messages":[{"role":"assistant","tool_calls":[{"type":")" + huge + R"("}]}]})",
+        with(R"("tools":[{"type":")" + huge + R"("}])"), with(R"("tool_choice":")" + huge + '"'),
+        with(R"("tool_choice":{"type":")" + huge + R"("})"),
+        with(R"("tool_choice":{"type":"function","function":{"name":")" + huge + R"("}})"),
+        with(R"("response_format":{"type":")" + huge + R"("})"), with(R"("logit_bias":{")" + huge + R"(":1})"),
+        with(R"("temperature":")" + huge + '"'), with(R"("stop":[")" + huge + R"("])")}) {
+    const auto refused = parse(body_of(body));
+    ASSERT_FALSE(refused.has_value()) << body.substr(0, 100);
+    EXPECT_LT(refused.error().message.size(), 300U) << body.substr(0, 100);
+    EXPECT_LT(refused.error().param.size(), 100U) << body.substr(0, 100);
+  }
 }
 
 constexpr std::string_view kTools = R"("tools":[{"type":"function","function":{"name":"f"}}],)";

@@ -93,6 +93,7 @@ TEST(Errors, AnotherModelIsNotFoundAndTheMessageListsWhatIsServed) {
   EXPECT_EQ(status.error().code, ErrorCode::kModelNotFound);
   EXPECT_EQ(status.error().message, "model 'gpt-4' is not served here; served: 'smol'");
   EXPECT_EQ(status.error().param, "model");
+  EXPECT_LT(check_model(std::string(100'000, 'x'), "smol").error().message.size(), 200U);
 }
 
 }  // namespace

@@ -26,6 +26,16 @@ TEST(Tokenize, TextComesUnderThreeNames) {
   }
 }
 
+TEST(Tokenize, SeveralTextsAreRefusedRatherThanAllButOneDropped) {
+  expect_refused({R"({"content":"a","prompt":"b"})", "'prompt': expected one text, got another in 'content'", "prompt"},
+                 parse_tokenize_request);
+  expect_refused({R"({"text":"a","prompt":"a"})", "'prompt': expected one text, got another in 'text'", "prompt"},
+                 parse_tokenize_request);
+  expect_refused({R"({"content":["a","b"]})", R"('content': expected a string, got array ["a","b"])", "content"},
+                 parse_tokenize_request);
+  EXPECT_TRUE(parse_tokenize_request(body_of(R"({"content":"a","prompt":null})")).has_value());
+}
+
 TEST(Tokenize, MessagesAreAConversation) {
   const auto request = parse_tokenize_request(body_of(
       R"({"model":"m","messages":[{"role":"developer","content":"x"}],"add_special":true,"with_pieces":true,

@@ -64,30 +64,6 @@ TEST_F(FileTest, AFileOverTheLimitIsRefusedWithBothNumbers) {
   EXPECT_EQ(read_file(path, 4).error().message, path.string() + " has 5 bytes, more than the 4 expected at most");
 }
 
-TEST_F(FileTest, AtomicWritesCreateAndReplace) {
-  const auto path = folder_ / "state.json";
-  ASSERT_TRUE(write_file_atomic(path, "one").has_value());
-  ASSERT_TRUE(write_file_atomic(path, "two").has_value());
-  EXPECT_EQ(read_file(path).value(), "two");
-  EXPECT_EQ(num_files(), 1);
-}
-
-TEST_F(FileTest, AFailedAtomicWriteLeavesNothingBehind) {
-  const auto missing = folder_ / "missing" / "state.json";
-  const Status no_folder = write_file_atomic(missing, "x");
-  ASSERT_FALSE(no_folder.has_value());
-  EXPECT_EQ(no_folder.error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(no_folder.error().message,
-            "cannot create a file beside " + missing.string() + ": No such file or directory");
-
-  std::filesystem::create_directories(folder_ / "target" / "full");
-  const Status over_folder = write_file_atomic(folder_ / "target", "x");
-  ASSERT_FALSE(over_folder.has_value());
-  EXPECT_EQ(over_folder.error().code, ErrorCode::kIo);
-  EXPECT_EQ(over_folder.error().message, "cannot rename to " + (folder_ / "target").string() + ": Is a directory");
-  EXPECT_EQ(num_files(), 1);
-}
-
 TEST_F(FileTest, MapsContentForAsLongAsItIsHeld) {
   const auto path = write("weights", "0123456789");
   auto file = MappedFile::open(path).value();
@@ -109,7 +85,6 @@ TEST_F(FileTest, OpenFilesAreClosed) {
     (void)read_file(path);
     (void)read_file(folder_);
     (void)MappedFile::open(path);
-    (void)write_file_atomic(path, "y");
   }
   const int after = dup(0);
   close(after);

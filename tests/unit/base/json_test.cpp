@@ -19,8 +19,8 @@ json::value parsed(std::string_view text) {
   return value.value_or(nullptr);
 }
 
-std::string parse_failure(std::string_view text, std::size_t max_depth = 64) {
-  auto value = parse_json(text, max_depth);
+std::string parse_failure(std::string_view text, const JsonOptions& options = {}) {
+  auto value = parse_json(text, options);
   if (value) return "no error";
   EXPECT_EQ(value.error().code, ErrorCode::kInvalidArgument);
   return value.error().message;
@@ -41,19 +41,52 @@ TEST(ParseJson, RefusesADepthBombAndAcceptsTheLimit) {
   EXPECT_EQ(printed(nested(64)), nested(64));
   EXPECT_EQ(parse_failure(nested(65)), "malformed JSON at byte 64: too deep");
   EXPECT_EQ(parse_failure(std::string(1'000'000, '[')), "malformed JSON at byte 64: too deep");
-  EXPECT_EQ(parse_failure(R"({"a":{"a":{"a":1}}})", 2), "malformed JSON at byte 10: too deep");
+  EXPECT_EQ(parse_failure(R"({"a":{"a":{"a":1}}})", {.max_depth = 2}), "malformed JSON at byte 10: too deep");
 }
 
 TEST(ParseJson, DecodesSurrogatePairsAndRefusesLoneOnes) {
   EXPECT_EQ(parsed(R"("\ud83d\ude00")").get_string(), "😀");
-  EXPECT_EQ(parse_failure(R"("\ud800")"), "malformed JSON at byte 7: syntax error");
-  EXPECT_EQ(parse_failure(R"("\ud800\u0041")"), "malformed JSON at byte 9: illegal trailing surrogate");
-  EXPECT_EQ(parse_failure(R"("\udc00")"), "malformed JSON at byte 7: illegal trailing surrogate");
+  const auto lone = [](int position, const std::string& escape) {
+    return "malformed JSON at byte " + std::to_string(position) + ": " + escape +
+           " is half of a surrogate pair, no character";
+  };
+  EXPECT_EQ(parse_failure(R"("\ud800")"), lone(1, "\\ud800"));
+  EXPECT_EQ(parse_failure(R"("\uD800b")"), lone(1, "\\uD800"));
+  EXPECT_EQ(parse_failure(R"("\ud800\n")"), lone(1, "\\ud800"));
+  EXPECT_EQ(parse_failure(R"("\ud800\u0041")"), lone(1, "\\ud800"));
+  EXPECT_EQ(parse_failure(R"("\ud800\ud800")"), lone(1, "\\ud800"));
+  EXPECT_EQ(parse_failure(R"("\udc00")"), lone(1, "\\udc00"));
+  EXPECT_EQ(parse_failure(R"({"\ud83d\ude00\udc00": 1})"), lone(14, "\\udc00"));
+}
+
+TEST(ParseJson, WhatOnlyLooksLikeALoneSurrogateIsNotBlamed) {
+  EXPECT_EQ(parsed(R"("\\ud800")").get_string(), "\\ud800");
+  EXPECT_EQ(parse_failure("\"\\\\ud800\n\""), "malformed JSON at byte 8: syntax error");
+  EXPECT_EQ(parse_failure("\"\\ud83d\\ude00\n\""), "malformed JSON at byte 13: syntax error");
+}
+
+TEST(ParseJson, NamesAByteOrderMark) {
+  EXPECT_EQ(parse_failure("\xEF\xBB\xBF{}"), "malformed JSON at byte 0: a byte order mark; expected UTF-8 without one");
+}
+
+TEST(ParseJson, RefusesDuplicateKeysWhereAsked) {
+  const JsonOptions strict{.duplicate_keys = DuplicateKeys::kRefuse};
+  EXPECT_EQ(parse_failure(R"({"model": 1, "model": 2})", strict),
+            "malformed JSON at byte 19: the key 'model' comes twice in one object");
+  EXPECT_EQ(parse_failure(R"([{"a": {"b": 1, "c": {}, "b": 2}}])", strict),
+            "malformed JSON at byte 27: the key 'b' comes twice in one object");
+  EXPECT_EQ(parse_failure(R"({"a\n": 1, "a\u000a": 2})", strict),
+            "malformed JSON at byte 19: the key 'a\n' comes twice in one object");
+  EXPECT_EQ(parse_failure(R"({"a": {"a": [{"a": 1}, {"a": 2}]}, "b": {"a": 1}})", strict), "no error");
+  const std::string long_key(1000, 'k');
+  EXPECT_LT(parse_failure("{\"" + long_key + "\": 1, \"" + long_key + "\": 2}", strict).size(), 200U);
 }
 
 TEST(ParseJson, RefusesInvalidUtf8) {
-  EXPECT_EQ(parse_failure("\"\xFF\""), "malformed JSON at byte 1: syntax error");
-  EXPECT_EQ(parse_failure("\"\xED\xA0\x80\""), "malformed JSON at byte 1: syntax error");
+  const std::string problem = "bytes that are not UTF-8";
+  EXPECT_EQ(parse_failure("\"\xFF\""), "malformed JSON at byte 1: " + problem);
+  EXPECT_EQ(parse_failure("\"ab\xED\xA0\x80\""), "malformed JSON at byte 3: " + problem);
+  EXPECT_EQ(parse_failure("\"ab\xE2\x82\""), "malformed JSON at byte 3: " + problem);
 }
 
 TEST(ParseJson, RefusesWhatIsNotJsonAndSaysWhere) {
@@ -213,10 +246,19 @@ TEST_F(JsonReaderTest, ReportsFieldsThatNobodyAskedFor) {
   for (const char* name : {"yes", "int", "whole", "half", "huge", "far", "text", "list", "long", "wide"}) {
     reader_.ignore(name);
   }
-  EXPECT_THAT(reader_.unread_fields(), ElementsAre("map", "nothing"));
+  EXPECT_THAT(reader_.unread_fields(), ElementsAre("messages[0].map", "messages[0].nothing"));
   (void)reader_.optional_object("map");
   (void)reader_.optional_string("nothing");
   EXPECT_THAT(reader_.unread_fields(), IsEmpty());
+}
+
+TEST_F(JsonReaderTest, ReportsFieldsOfNestedObjectsAfterItsOwn) {
+  const json::object outer = {{"inner", {{"known", 1}, {"typo", 2}}}, {"extra", 3}};
+  JsonReader reader(outer);
+  JsonReader inner(*reader.optional_object("inner").value(), "inner");
+  inner.ignore("known");
+  reader.note_unread(inner);
+  EXPECT_THAT(reader.unread_fields(), ElementsAre("extra", "inner.typo"));
 }
 
 TEST_F(JsonReaderTest, PathsStartAtTheRoot) {

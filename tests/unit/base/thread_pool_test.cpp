@@ -48,6 +48,48 @@ TEST(ThreadPool, TasksRunAtTheSameTime) {
   EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
 }
 
+TEST(ThreadPool, LongTasksLeaveAThreadToShortOnes) {
+  std::latch release(1);
+  std::latch short_ran(1);
+  std::atomic<int> num_long_running = 0;
+  ThreadPool pool(3);
+  for (int i = 0; i < 10; ++i) {
+    pool.post(
+        [&] {
+          ++num_long_running;
+          release.wait();
+        },
+        TaskLength::kLong);
+  }
+  pool.post([&] { short_ran.count_down(); });
+  short_ran.wait();  // for ever, if long tasks held every thread
+  EXPECT_LE(num_long_running, 2);
+  release.count_down();
+}
+
+TEST(ThreadPool, ShortTasksDoNotKeepLongOnesWaiting) {
+  std::atomic<bool> long_ran = false;
+  std::function<void()> endless;  // outlives the pool, whose tasks go on with it
+  ThreadPool pool(2);
+  endless = [&] {
+    if (!long_ran) pool.post(endless);
+  };
+  for (int i = 0; i < 4; ++i) pool.post(endless);  // there is always a short one
+  pool.post([&] { long_ran = true; }, TaskLength::kLong);
+  while (!long_ran) std::this_thread::yield();
+}
+
+TEST(ThreadPool, RunsEveryTaskOfBothKindsBeforeItIsGone) {
+  for (const int num_threads : {1, 2, 3}) {
+    std::atomic<int> num_run = 0;
+    {
+      ThreadPool pool(num_threads);
+      for (int i = 0; i < 200; ++i) pool.post([&] { ++num_run; }, i % 3 == 0 ? TaskLength::kLong : TaskLength::kShort);
+    }
+    EXPECT_EQ(num_run, 200) << num_threads;
+  }
+}
+
 TEST(ThreadPool, ATaskMayPostAnother) {
   std::atomic<int> depth = 0;
   std::latch finished(1);

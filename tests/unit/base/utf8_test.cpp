@@ -91,5 +91,16 @@ TEST(AppendUtf8DeathTest, RefusesSurrogates) {
   EXPECT_DEATH(append_utf8(out, 0x110000), "not a scalar value");
 }
 
+TEST(Utf8, CountsCharactersNotBytes) {
+  EXPECT_EQ(count_characters(""), 0U);
+  EXPECT_EQ(count_characters("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"), 4U);
+}
+
+TEST(Utf8, TellsHowMuchIsValid) {
+  EXPECT_EQ(valid_utf8_prefix("a\xC3\xA9"), 3U);
+  EXPECT_EQ(valid_utf8_prefix("a\xC3"), 1U);
+  EXPECT_EQ(valid_utf8_prefix("ab\xED\xA0\x80"), 2U);
+}
+
 }  // namespace
 }  // namespace redpoll

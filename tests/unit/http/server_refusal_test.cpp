@@ -45,6 +45,17 @@ TEST_F(ServerTest, ABodyOfExactlyTheLimitPasses) {
   EXPECT_EQ(client.post("/echo", "1234567890").body, "1234567890");
 }
 
+TEST_F(ServerTest, ACompressedBodyIsRefused) {
+  start();
+  TestClient client(port());
+  const Reply reply = client.post("/echo", "x", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(reply.status, 415);
+  EXPECT_EQ(reply.body, message("expected a body without Content-Encoding; got 'gzip'", "unsupported_media_type"));
+  EXPECT_EQ(reply.headers.at("accept-encoding"), "identity");
+  TestClient plain(port());
+  EXPECT_EQ(plain.post("/echo", "x", "Content-Encoding: identity\r\n").body, "x");
+}
+
 TEST_F(ServerTest, LimitsHeads) {
   options_.max_header_bytes = 1024;
   start();

@@ -60,18 +60,33 @@ TEST_F(ApiKeysTest, MissingFileIsAnError) {
 }
 
 TEST(ExposureTest, OtherMachinesNeedKeysOrAnExplicitWord) {
-  for (const char* host : {"127.0.0.1", "localhost", "::1", "[::1]"}) EXPECT_TRUE(check_exposure(host, false, false));
-  EXPECT_TRUE(check_exposure("0.0.0.0", true, false));
-  EXPECT_TRUE(check_exposure("0.0.0.0", false, true));
+  for (const char* host : {"127.0.0.1", "localhost", "::1", "[::1]"}) EXPECT_TRUE(check_exposure({.host = host}));
+  EXPECT_TRUE(check_exposure({.host = "0.0.0.0", .has_keys = true}));
+  EXPECT_TRUE(check_exposure({.host = "0.0.0.0", .insecure = true}));
   for (const char* host : {"::", "192.168.1.2", "", "127.0.0.1.example"}) {
-    EXPECT_FALSE(check_exposure(host, false, false)) << host;
+    EXPECT_FALSE(check_exposure({.host = host})) << host;
   }
-  const auto refused = check_exposure("0.0.0.0", false, false);
+  const auto refused = check_exposure({.host = "0.0.0.0"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       refused.error().message,
       "refusing to serve other machines on '0.0.0.0' without keys: give --api-key-file, or --insecure if everybody "
       "who reaches this address may use it");
+}
+
+TEST(ExposureTest, AnOpenServerIsWarnedAbout) {
+  EXPECT_EQ(exposure_warning({.host = "0.0.0.0", .insecure = true}, "0.0.0.0:8080"),
+            "INSECURE: 0.0.0.0:8080 serves every machine that can reach it, without asking for a key: all of them may "
+            "use the model and read /stats and /metrics; --api-key-file closes it");
+  EXPECT_EQ(exposure_warning({.host = "0.0.0.0", .has_keys = true}, "0.0.0.0:8080"), "");
+  EXPECT_EQ(exposure_warning({.host = "127.0.0.1"}, "127.0.0.1:8080"), "");
+}
+
+TEST(ExposureTest, AWordThatChangesNothingIsSaidToo) {
+  EXPECT_EQ(exposure_warning({.host = "0.0.0.0", .has_keys = true, .insecure = true}, "0.0.0.0:1"),
+            "--insecure changes nothing: clients need a key of --api-key-file");
+  EXPECT_EQ(exposure_warning({.host = "[::1]", .insecure = true}, "[::1]:1"),
+            "--insecure changes nothing: [::1]:1 is open to this machine only");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // What clients get from the routes.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <thread>
+
 #include "unit/server/app_fixture.h"
 
 namespace redpoll::server {
@@ -45,6 +48,16 @@ TEST_F(AppTest, StreamEqualsTheWholeAnswerAndEndsInDone) {  // user cases 12, 36
   EXPECT_EQ(finish_reasons, 1);
   EXPECT_EQ(parse(data.front()).at("choices").as_array()[0].as_object().at("delta").as_object().at("role"),
             "assistant");
+}
+
+TEST_F(AppTest, OnlyTheTokenEndsAnAnswerNotItsSpelling) {  // user case 5
+  const std::string answer = "<|end|> ends a turn, <|end|>";
+  serve(answer);
+  const json::object body = parse(post(kChat, hello()).body);
+  const json::object& choice = body.at("choices").as_array()[0].as_object();
+  EXPECT_EQ(std::string_view(choice.at("message").as_object().at("content").as_string()), answer);
+  EXPECT_EQ(choice.at("finish_reason"), "stop");
+  EXPECT_EQ(body.at("usage").as_object().at("completion_tokens"), static_cast<int>(answer.size()));
 }
 
 TEST_F(AppTest, RoleComesAtOnceWhileThePromptIsStillProcessed) {
@@ -211,6 +224,24 @@ TEST_F(AppTest, StatusRoutesAnswerWhileAStepRunsAndWorkersTokenize) {
   EXPECT_LT(times[times.size() / 2], milliseconds{50});
 }
 
+TEST_F(AppTest, LongTextsLeaveAWorkerToOtherRequests) {
+  serve("a");
+  const std::string text = R"({"content": ")" + std::string(1'500'000, 'a') + R"("})";
+  std::atomic<int> num_done = 0;
+  std::vector<std::thread> clients;
+  const int num_clients = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  for (int i = 0; i < num_clients; ++i) {
+    clients.emplace_back([&] {
+      EXPECT_EQ(post("/tokenize", text).status, 200);
+      ++num_done;
+    });
+  }
+  std::this_thread::sleep_for(milliseconds{100});  // all have arrived
+  EXPECT_EQ(post(kChat, hello()).status, 200);
+  EXPECT_EQ(num_done, 0);
+  for (std::thread& client : clients) client.join();
+}
+
 TEST_F(AppTest, NativeRoutesShareTheTokenizerAndTemplate) {
   serve("a");
   EXPECT_EQ(post("/tokenize", R"({"content": "ab"})").body, R"({"tokens":[97,98]})");
@@ -241,6 +272,23 @@ TEST_F(AppTest, ListOfPromptsNeedsNoQueue) {
   const Reply refused = post("/v1/completions", R"({"prompt": ["a", "b", "c"], "max_tokens": 1})");
   EXPECT_EQ(refused.status, 400);
   EXPECT_THAT(refused.body, HasSubstr("'prompt': expected at most 2 prompts, got 3"));
+}
+
+TEST_F(AppTest, ChoicesAreLimitedByTheBatchAndTheMessageSaysSo) {
+  ServerOptions options;
+  options.engine.max_batch = 2;
+  serve("a", {}, options);
+  EXPECT_EQ(post(kChat, hello(R"(, "n": 2)")).status, 200);
+  const Reply refused = post(kChat, hello(R"(, "n": 3)"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("'n': expected at most 2, which is the server's --max-batch, got 3"));
+}
+
+TEST_F(AppTest, AKeyThatComesTwiceIsRefused) {
+  serve("a");
+  const Reply refused = post(kChat, hello(R"(, "temperature": 1)"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("the key 'temperature' comes twice in one object"));
 }
 
 TEST_F(AppTest, PageShowsUnlessSwitchedOff) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include "unit/server/tiny_tokenizer.h"
 
 namespace redpoll::server {
@@ -110,6 +111,39 @@ TEST(ChoiceTextTest, WithoutBeingAskedItGivesNoTokens) { EXPECT_TRUE(run(byte_to
 TEST(ChoiceTextTest, TextTypedLikeASpecialTokenIsText) {  // user case 5
   const Seen seen = run(byte_tokens("the token <|end|> ends"), {});
   EXPECT_EQ(seen.text, "the token <|end|> ends");
+}
+
+// The offsets of everything that comes out for `ids`.
+std::vector<std::size_t> offsets(const std::vector<TokenId>& ids, ChoiceTextOptions options = {}) {
+  const auto tokenizer = tiny_tokenizer({" a", "\xE2\x82\xAC\xE2\x82\xAC"});
+  options.with_tokens = true;
+  ChoiceText choice(*tokenizer, text::Detokenizer(*tokenizer), options);
+  api::ChoiceDelta delta;
+  const bool is_stopped = std::ranges::any_of(
+      ids, [&](TokenId id) { return choice.push({.choice = 0, .id = id, .logprob = -1, .top = {}}, delta); });
+  if (!is_stopped) choice.finish(delta);
+  std::vector<std::size_t> found;
+  for (const api::TokenInfo& token : delta.tokens) found.push_back(token.text_offset);
+  return found;
+}
+
+TEST(ChoiceTextTest, OffsetsCountTheCharactersThatTheClientSeesBefore) {
+  using Offsets = std::vector<std::size_t>;
+  EXPECT_EQ(offsets(byte_tokens("abc")), (Offsets{0, 1, 2}));
+  EXPECT_EQ(offsets(byte_tokens("abc"), {.num_characters_before = 7}), (Offsets{7, 8, 9}));
+  EXPECT_EQ(offsets({kFirstExtraToken + 1, 'x', kFirstExtraToken, 'y'}), (Offsets{0, 2, 3, 5}));
+  EXPECT_EQ(offsets(byte_tokens("\xE2\x82\xAC!")), (Offsets{0, 0, 0, 1}));
+}
+
+TEST(ChoiceTextTest, NoOffsetOfAStopStringLiesBeyondTheText) {
+  using Offsets = std::vector<std::size_t>;
+  EXPECT_EQ(offsets(byte_tokens("ab<|>"), {.stop = {"<|>"}}), (Offsets{0, 1, 2, 2, 2}));
+  EXPECT_EQ(offsets(byte_tokens("ab<|>"), {.stop = {"<|>"}, .num_characters_before = 3}), (Offsets{3, 4, 5, 5, 5}));
+}
+
+TEST(ChoiceTextTest, TokensWithoutTextMoveNoOffset) {
+  using Offsets = std::vector<std::size_t>;
+  EXPECT_EQ(offsets({kStartToken, 'a', kStartToken, kStartToken, 'b'}), (Offsets{0, 0, 1, 1, 1}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <semaphore>
 #include <thread>
 
 #include "unit/server/scripted_server.h"
@@ -21,6 +22,22 @@ struct Outcome {
   std::optional<Error> error;
   api::Usage usage;
 };
+
+// On the calling thread; `on_output` returns false to end it early.
+Result<api::Usage> run_generation(ServedModel& model, PreparedGeneration prepared,
+                                  const std::function<bool(const GenerationOutput&)>& on_output) {
+  const auto ready = std::make_shared<std::counting_semaphore<>>(0);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Generation> generation,
+                   Generation::start(model, std::move(prepared), "local", [ready] { ready->release(); }));
+  while (!generation->done()) {
+    ASSIGN_OR_RETURN(const std::vector<GenerationOutput> outputs, generation->poll());
+    if (outputs.empty()) ready->acquire();
+    for (const GenerationOutput& output : outputs) {
+      if (!on_output(output)) return generation->usage();
+    }
+  }
+  return generation->usage();
+}
 
 Outcome run(ServedModel& model, PreparedGeneration prepared) {
   Outcome outcome;
@@ -213,6 +230,7 @@ TEST(GenerationTest, ScoringAPromptGivesItsTokensAndGeneratesNothing) {
   const auto model = scripted_server("x");
   PreparedGeneration prepared = prepare("hello", 0);
   prepared.prompts[0].echo_text = "hello";
+  prepared.prompts[0].echo_begins = {0, 1, 2, 3, 4, 5};  // the last is the start token, which is not in the text
   prepared.echo = prepared.continues_prompt = true;
   prepared.options.num_top_logprobs = 1;
   const Outcome outcome = run(*model, std::move(prepared));
@@ -220,6 +238,7 @@ TEST(GenerationTest, ScoringAPromptGivesItsTokensAndGeneratesNothing) {
   const api::ChoiceResult& choice = outcome.answer.choices[0];
   EXPECT_EQ(choice.text, "hello");
   ASSERT_EQ(choice.prompt_tokens.size(), 6U);
+  for (std::size_t i = 0; i < choice.prompt_tokens.size(); ++i) EXPECT_EQ(choice.prompt_tokens[i].text_offset, i);
   EXPECT_FALSE(choice.prompt_tokens[0].logprob);
   ASSERT_TRUE(choice.prompt_tokens[1].logprob);
   EXPECT_LE(*choice.prompt_tokens[1].logprob, 0);

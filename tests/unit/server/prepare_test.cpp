@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "unit/server/tiny_tokenizer.h"
+#include "unit/text/golden.h"
 
 namespace redpoll::server {
 namespace {
@@ -16,6 +18,7 @@ constexpr std::string_view kTemplate =
 ServedModel make_model(std::string_view chat_template = kTemplate) {
   ServedModel model;
   model.id = "tiny";
+  model.max_context = 1000;
   model.tokenizer = tiny_tokenizer();
   if (!chat_template.empty()) {
     auto compiled = text::ChatTemplate::compile(chat_template);
@@ -96,8 +99,57 @@ TEST(PrepareTest, CompletionPromptsAreTextOrTokenIds) {
   EXPECT_EQ(prepared->prompts[0].ids, byte_tokens("ab"));
   EXPECT_EQ(prepared->prompts[0].echo_text, "ab");
   EXPECT_EQ(prepared->prompts[1].ids, (std::vector<TokenId>{'c', kEndToken}));
+  EXPECT_EQ(prepared->prompts[0].echo_begins, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(prepared->prompts[1].echo_text, "c<|end|>");
+  EXPECT_EQ(prepared->prompts[1].echo_begins, (std::vector<std::size_t>{0, 1}));
   EXPECT_TRUE(prepared->continues_prompt);
+}
+
+TEST(PrepareTest, TheBeginningOfATextIsThereOnce) {  // user case 15
+  ServedModel model = make_model();
+  model.tokenizer = text::golden_tokenizer("sentencepiece_bpe");  // adds <s> by itself where it is asked to
+  model.chat_template = text::ChatTemplate::compile("<s>{{ messages[0].content }}").value();
+  const TokenId bos = model.tokenizer->token_to_id("<s>").value();
+  api::CompletionRequest completion;
+  completion.prompts.emplace_back("hello");
+  for (const auto& prepared : {prepare_chat(model, {}, hello()), prepare_completion(model, {}, completion)}) {
+    ASSERT_TRUE(prepared) << prepared.error().message;
+    const std::vector<TokenId>& ids = prepared->prompts[0].ids;
+    EXPECT_EQ(ids.front(), bos);
+    EXPECT_EQ(std::ranges::count(ids, bos), 1);
+  }
+}
+
+TEST(PrepareTest, OffsetsOfAnEchoCountCharacters) {
+  api::CompletionRequest request;
+  request.prompts.emplace_back("\xC3\xA9<|end|>x");
+  request.prompts.emplace_back(std::vector<TokenId>{kStartToken, 0xE2, 0x82, 0xAC, 'x', kFirstExtraToken});
+  request.echo = true;
+  ServedModel model = make_model();
+  model.tokenizer = tiny_tokenizer({"yy"});
+  const auto prepared = prepare_completion(model, {}, request);
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  EXPECT_EQ(prepared->prompts[0].echo_begins, (std::vector<std::size_t>{0, 0, 1, 8}));
+  EXPECT_EQ(prepared->prompts[1].echo_text, "<|start|>\xE2\x82\xACxyy");
+  EXPECT_EQ(prepared->prompts[1].echo_begins, (std::vector<std::size_t>{0, 9, 9, 9, 10, 11}));
+}
+
+// The longest token has nine bytes, "<|start|>"; how many tokens there are is never counted.
+TEST(PrepareTest, TextThatCannotFitIsRefusedUntokenized) {  // user case 62
+  const std::string text(10'000'000, 'x');
+  const std::string expected =
+      "this model's context is 1000 tokens, but the prompt has at least 1111112 tokens; shorten it";
+  api::CompletionRequest completion;
+  completion.prompts.emplace_back(text);
+  api::ChatRequest chat = hello();
+  chat.conversation.messages[0].as_object()["content"] = text;
+  const auto first = prepare_completion(make_model(), {}, completion);
+  const auto second = prepare_chat(make_model("{{ messages[0].content }}"), {}, chat);
+  for (const auto* prepared : {&first, &second}) {
+    ASSERT_FALSE(*prepared);
+    EXPECT_EQ(prepared->error().code, ErrorCode::kContextLengthExceeded);
+    EXPECT_EQ(prepared->error().message, expected);
+  }
 }
 
 }  // namespace

@@ -231,5 +231,15 @@ TEST_F(ChatTemplateTest, PrintsLocalTime) {
   EXPECT_EQ(render("{{ strftime_now('%Y-%m-%d %H:%M') }}", {}, 1764428400).text, "2025-11-29 20:30");
 }
 
+TEST_F(ChatTemplateTest, ARefusalThatRepeatsTheConversationIsCutShort) {
+  const auto compiled = ChatTemplate::compile("{{ raise_exception('cannot read ' ~ messages[0].content) }}");
+  ASSERT_TRUE(compiled);
+  const json::array messages = {json::object{{"role", "user"}, {"content", std::string(100'000, 'x')}}};
+  const auto rendered = (*compiled)->render({.messages = messages, .tools = {}, .kwargs = {}});
+  ASSERT_FALSE(rendered);
+  EXPECT_TRUE(rendered.error().message.starts_with("cannot read xxx"));
+  EXPECT_LE(rendered.error().message.size(), 500U);
+}
+
 }  // namespace
 }  // namespace redpoll::text

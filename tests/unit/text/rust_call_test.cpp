@@ -7,13 +7,13 @@
 namespace redpoll::text {
 namespace {
 
-TEST(RustLibrary, TurnsAPanicIntoAnError) {
-  RustBuffer message;
-  const RpStatus status = rp_panic(message.out());
-  EXPECT_EQ(status, RP_PANIC);
-  const Error error = rust_failure(status, message.view(), ErrorCode::kCorruptFile).error();
-  EXPECT_EQ(error.code, ErrorCode::kInternal);
-  EXPECT_EQ(error.message, "the text library failed: as asked");
+// That a panic becomes a status is tested beside the guard, in rust/src/abi.rs.
+TEST(RustLibrary, APanicIsOurFaultAndABadInputTheCallers) {
+  const Error panic = rust_failure(RP_PANIC, "the text library failed: x", ErrorCode::kCorruptFile).error();
+  EXPECT_EQ(panic.code, ErrorCode::kInternal);
+  EXPECT_EQ(panic.message, "the text library failed: x");
+  EXPECT_EQ(rust_failure(RP_INVALID, "x", ErrorCode::kCorruptFile).error().code, ErrorCode::kCorruptFile);
+  EXPECT_EQ(rust_failure(RP_UNSUPPORTED, "x", ErrorCode::kCorruptFile).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(RustLibrary, NamesItsVersions) {

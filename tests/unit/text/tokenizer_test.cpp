@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "base/utf8.h"
 #include "unit/text/golden.h"
 
 namespace redpoll::text {
@@ -56,6 +58,38 @@ TEST_P(EveryTokenizer, ServesTwoThreadsAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(num_wrong, 0);
+}
+
+// The bound is what lets a text be refused unread, so it may never be more than the truth.
+TEST_P(EveryTokenizer, NoTextHasFewerTokensThanTheBoundSays) {
+  for (const TokenizerCase& golden : cases_) {
+    EXPECT_LE(tokenizer_->least_tokens(golden.text), golden.ids.size()) << golden.text;
+  }
+  EXPECT_EQ(tokenizer_->least_tokens(""), 0U);
+}
+
+TEST_P(EveryTokenizer, LocatesTokensByCharactersOfTheText) {
+  for (const TokenizerCase& golden : cases_) {
+    const Result<LocatedIds> located = tokenizer_->encode_located(golden.text, {.add_special_tokens = true});
+    ASSERT_TRUE(located) << golden.text;
+    ASSERT_EQ(located->ids, golden.ids_with_special) << golden.text;
+    ASSERT_EQ(located->begins.size(), located->ids.size());
+    EXPECT_TRUE(std::ranges::is_sorted(located->begins)) << golden.text;
+    if (!located->begins.empty()) {
+      EXPECT_EQ(located->begins.front(), 0U);
+      EXPECT_LE(located->begins.back(), count_characters(golden.text)) << golden.text;
+    }
+  }
+}
+
+TEST_P(EveryTokenizer, LocatesTokensByCharactersOfWhatTheyDecodeTo) {
+  for (const TokenizerCase& golden : cases_) {
+    const Result<LocatedText> located = tokenizer_->decode_located(golden.ids_with_special);
+    ASSERT_TRUE(located);
+    EXPECT_EQ(located->text, golden.decoded);
+    EXPECT_EQ(located->begins.size(), golden.ids_with_special.size());
+    EXPECT_TRUE(std::ranges::is_sorted(located->begins)) << golden.text;
+  }
 }
 
 TEST_P(EveryTokenizer, RefusesIdsOutsideTheVocabulary) {
@@ -123,6 +157,38 @@ TEST(Tokenizer, TokenBytesAddUpToTheText) {
     for (const TokenId id : golden.ids_with_special) bytes += tokenizer->token_bytes(id);
     EXPECT_EQ(bytes, golden.decoded);
   }
+}
+
+TEST(Tokenizer, BoundsTheTokensOfALongText) {
+  const auto tokenizer = golden_tokenizer("byte_level");
+  const std::size_t least = tokenizer->least_tokens(std::string(std::size_t{10} << 20U, 'x'));
+  EXPECT_GT(least, 50'000U);
+  EXPECT_LE(tokenizer->least_tokens("abc"), 3U);
+}
+
+TEST(Tokenizer, LocatesHalvesOfACharacterWhereItBegins) {
+  const auto tokenizer = golden_tokenizer("byte_level");
+  const auto located = tokenizer->encode_located("é🙂 é");
+  ASSERT_TRUE(located);
+  std::string text;
+  for (std::size_t i = 0; i < located->ids.size(); ++i) {
+    // Characters that begin before token i, but not one that it only goes on with.
+    const std::string before = text;
+    text += tokenizer->token_bytes(located->ids[i]);
+    const std::size_t whole = complete_utf8_prefix(before);
+    EXPECT_EQ(located->begins[i], count_characters(std::string_view(before).substr(0, whole))) << i;
+  }
+  EXPECT_EQ(text, "é🙂 é");
+}
+
+// BOS is no text, and the space that is put before the first word is none either.
+TEST(Tokenizer, LocatesWhatIsNotInTheTextWhereTheTextGoesOn) {
+  const auto tokenizer = golden_tokenizer("sentencepiece_bpe");
+  const auto located = tokenizer->encode_located("ab ab", {.add_special_tokens = true});
+  ASSERT_TRUE(located);
+  ASSERT_TRUE(tokenizer->is_special(located->ids.front()));
+  EXPECT_EQ(located->begins[0], 0U);
+  EXPECT_EQ(located->begins[1], 0U);
 }
 
 TEST(Tokenizer, RefusesFilesThatAreNoTokenizers) {
