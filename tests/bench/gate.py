@@ -1,14 +1,14 @@
 """The numerics gate: how far Redpoll's logits, and llama.cpp's, are from a float64 forward pass of the starter model.
 
-usage: gate.py [--llama-cpp] [--candidates NAME,NAME] [--window N] [--every N] [--threads N] [--json FILE]
-(pip: numpy gguf, and llama-cpp-python built from source for --llama-cpp; build the targets gate_logits and redpoll)
+usage: gate.py [--candidates NAME,NAME] [--window N] [--every N] [--threads N] [--step-tokens N] [--json FILE]
+(pip: numpy gguf, and llama-cpp-python built from source for llama.cpp; build the targets gate_logits and redpoll)
 
 All candidates get the same windows of token ids, from the texts below, and every token of a window counts. For each
 token the Kullback-Leibler divergence from the reference to the candidate is taken in nats. "mlx-lm's ids" are eight
 greedy continuations of 64 tokens each that mlx-lm wrote in float32 (tests/golden/models/starter_greedy.json): a
 candidate that finds all 512 likeliest would have written the same texts. The reference must find them all, or nothing
-is measured. With --llama-cpp each Redpoll candidate is held against llama.cpp with its defaults: the gate is passed by
-a mean divergence that is not higher and a greedy agreement that is not lower.
+is measured. Each Redpoll candidate is held against llama.cpp with its defaults: the gate is passed by a mean divergence
+that is not higher and a greedy agreement that is not lower.
 """
 
 import argparse
@@ -39,20 +39,26 @@ TEXTS = {
     "code": ["src/engine/scheduler.cpp", "rust/src/abi.rs", "scripts/setup"],
     "other languages": ["tests/bench/text/latin_script.txt", "tests/bench/text/other_scripts.txt"],
 }
-REDPOLL_CANDIDATES = {
+REDPOLL = {
     f"redpoll-{activations}-{cpu}": (activations, cpu)
     for activations in ["float32", "int8"]
     for cpu in ["portable", "avx2", "avx512"]
 }
 BAR = "llama.cpp"
+LLAMA_CPP = {BAR: False, "llama.cpp-f32-kv": True}  # whether keys and values stay float32
+CANDIDATES = [*REDPOLL, *LLAMA_CPP]
+DEFAULT_CANDIDATES = [name for name in CANDIDATES if not name.endswith(("portable", "f32-kv"))]
 ALL = "all"
 
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="what was built")
-    parser.add_argument("--candidates", help=f"of {', '.join(REDPOLL_CANDIDATES)}; default: all but portable")
-    parser.add_argument("--llama-cpp", action="store_true", help="llama.cpp too, with its defaults and float32 KV")
+    parser.add_argument(
+        "--candidates",
+        default=",".join(DEFAULT_CANDIDATES),
+        help=f"of {', '.join(CANDIDATES)} (default: %(default)s)",
+    )
     parser.add_argument("--window", type=int, default=512, help="tokens (default: 512)")
     parser.add_argument("--every", type=int, default=1, help="take every N-th window only, for a quick look")
     parser.add_argument("--step-tokens", type=int, default=512, help="tokens that Redpoll computes at once")
@@ -60,15 +66,11 @@ def read_arguments():
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     arguments.model = next((ROOT / ".deps" / "starter").rglob("*.gguf"))
-    names = arguments.candidates.split(",") if arguments.candidates else DEFAULT_CANDIDATES
-    unknown = [name for name in names if name not in REDPOLL_CANDIDATES]
+    arguments.candidates = arguments.candidates.split(",")
+    unknown = [name for name in arguments.candidates if name not in CANDIDATES]
     if unknown:
-        parser.error(f"expected candidates of {', '.join(REDPOLL_CANDIDATES)}; got {', '.join(unknown)}")
-    arguments.candidates = names
+        parser.error(f"expected candidates of {', '.join(CANDIDATES)}; got {', '.join(unknown)}")
     return arguments
-
-
-DEFAULT_CANDIDATES = [name for name, (_, cpu) in REDPOLL_CANDIDATES.items() if cpu != "portable"]
 
 
 def tokenize(arguments, path):
@@ -86,33 +88,39 @@ def read_windows(arguments):
     return windows
 
 
+def start_redpoll(arguments, name):
+    """Nothing, if this machine does not have the instructions."""
+    activations, cpu = REDPOLL[name]
+    command = [arguments.build / "tests" / "bench" / "gate_logits", "--model", arguments.model]
+    command += ["--activations", activations, "--threads", str(arguments.threads)]
+    candidate = Redpoll(command + ["--step-tokens", str(arguments.step_tokens)], cpu)
+    if f"-{cpu}" in candidate.kernel_set:
+        return candidate
+    candidate.close()
+    return None
+
+
 def start_candidates(arguments):
-    """{name: candidate}, without those whose instructions this machine does not have."""
     candidates = {}
     for name in arguments.candidates:
-        activations, cpu = REDPOLL_CANDIDATES[name]
-        command = [arguments.build / "tests" / "bench" / "gate_logits", "--model", arguments.model]
-        command += ["--activations", activations, "--threads", str(arguments.threads)]
-        candidate = Redpoll(command + ["--step-tokens", str(arguments.step_tokens)], cpu)
-        if f"-{cpu}" in candidate.kernel_set:
+        if name in LLAMA_CPP:
+            candidates[name] = LlamaCpp(arguments.model, arguments.window, arguments.threads, LLAMA_CPP[name])
+        elif candidate := start_redpoll(arguments, name):
             candidates[name] = candidate
         else:
-            candidate.close()
             print(f"{name}: not on this machine")
-    if arguments.llama_cpp:
-        candidates[BAR] = LlamaCpp(arguments.model, arguments.window, arguments.threads)
-        candidates[f"{BAR}-f32-kv"] = LlamaCpp(arguments.model, arguments.window, arguments.threads, float32_kv=True)
     return candidates
 
 
 def count_continued(model):
     """How many of mlx-lm's ids a reference or candidate finds, and how many there are."""
     cases = json.loads((ROOT / "tests" / "golden" / "models" / "starter_greedy.json").read_text())
-    found = sum(
-        num_continued(case["prompt_token_ids"], case["token_ids"], model.logits(case["prompt_token_ids"] + case["token_ids"]))
-        for case in cases
-    )
-    return found, sum(len(case["token_ids"]) for case in cases)
+    found = total = 0
+    for case in cases:
+        prompt, continuation = case["prompt_token_ids"], case["token_ids"]
+        found += num_continued(prompt, continuation, model.logits(prompt + continuation))
+        total += len(continuation)
+    return found, total
 
 
 def measure(reference, candidates, windows):
@@ -159,7 +167,7 @@ def print_tables(figures, continued):
 def print_verdicts(figures):
     print()
     for name in figures:
-        if name in REDPOLL_CANDIDATES and BAR in figures:
+        if name in REDPOLL and BAR in figures:
             passed = passes(figures[name][ALL], figures[BAR][ALL])
             print(f"{name}: {'passes' if passed else 'FAILS'} the gate")
 
