@@ -28,13 +28,10 @@ TEXTS = {
     "English": [
         "tests/bench/text/english.txt",
         "tests/bench/text/chat.txt",
-        "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "docs/decisions/0001-mlx-as-a-pinned-wheel.md",
         "docs/decisions/0002-errors-as-values.md",
-        "docs/decisions/0003-rust-text-library-without-lto-for-developers.md",
-        "docs/decisions/0004-json-numbers-from-their-text.md",
     ],
     "code": ["src/engine/scheduler.cpp", "rust/src/abi.rs", "scripts/setup"],
     "other languages": ["tests/bench/text/latin_script.txt", "tests/bench/text/other_scripts.txt"],
