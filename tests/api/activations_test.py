@@ -25,8 +25,9 @@ def test_int8_is_near_float32_and_not_the_same():
 
 
 def test_bench_says_which():
+    quick = ["--prefills", "16", "--batches", "none", "--repetitions", "1"]
     for activations, ending in [("float32", False), ("int8", True)]:
-        done = run_program("bench", "--prefills", "16", "--batches", "none", "--repetitions", "1", "--activations", activations)
+        done = run_program("bench", *quick, "--activations", activations)
         assert done.returncode == 0, done.stderr
         kernel_set = next(line for line in done.stdout.splitlines() if line.startswith("kernel set"))
         assert kernel_set.endswith("-int8") == ending

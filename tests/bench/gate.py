@@ -73,7 +73,8 @@ def read_arguments():
 def tokenize(arguments, path):
     command = [arguments.build / "bin" / "redpoll", "tokenize", "--model", arguments.model]
     with open(ROOT / path, "rb") as text:
-        return [int(id) for id in subprocess.run(command, stdin=text, stdout=subprocess.PIPE, check=True).stdout.split()]
+        printed = subprocess.run(command, stdin=text, stdout=subprocess.PIPE, check=True).stdout
+    return [int(id) for id in printed.split()]
 
 
 def read_windows(arguments):

@@ -38,7 +38,7 @@ class LlamaCpp:
         try:
             import llama_cpp
         except ImportError:
-            raise SystemExit("gate: no llama.cpp: pip install --no-binary llama-cpp-python llama-cpp-python, or see --candidates")
+            raise SystemExit("gate: no llama.cpp: install llama-cpp-python, or leave it out with --candidates")
         self.version = llama_cpp.__version__
         kv_type = llama_cpp.GGML_TYPE_F32 if float32_kv else None
         self.llama = llama_cpp.Llama(

@@ -22,11 +22,12 @@ def read_safetensors(path):
     raw = path.read_bytes()
     size = int.from_bytes(raw[:8], "little")
     types = {"F32": np.float32, "I32": np.int32}
-    return {
-        name: np.frombuffer(raw[8 + size :][slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"])
-        for name, entry in json.loads(raw[8 : 8 + size]).items()
-        if name != "__metadata__"
-    }
+    arrays = {}
+    for name, entry in json.loads(raw[8 : 8 + size]).items():
+        if name != "__metadata__":
+            values = raw[8 + size :][slice(*entry["data_offsets"])]
+            arrays[name] = np.frombuffer(values, types[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
 
 
 def tiny_command(*flags):
