@@ -28,7 +28,7 @@ Conditions describe_here(const Machine& machine) {
 }
 
 Conditions describe_engine(const server::ServedModel& model, const server::EngineSettings& settings) {
-  const kernels::DeviceInfo device = kernels::describe_device();
+  const kernels::DeviceInfo device = kernels::describe_device(settings.kernel_options());
   const engine::EngineStats stats = model.engine->stats();
   const int threads = settings.threads > 0 ? settings.threads : kernels::cpu::num_usable_cores();
   return {{"device", "device", json::string(device.device)},

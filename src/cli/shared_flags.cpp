@@ -57,6 +57,9 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
       .or_else("75 % of memory")
       .value_name = "GB";
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
+  add_choice(flags, "--activations", settings.activations, kernels::parse_activations,
+             "float32 or int8: what meets weights of 4 or 8 bits on a CPU; int8 is faster and less exact")
+      .or_else("float32");
 }
 
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {

@@ -3,12 +3,12 @@
 
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
+#include "kernels/kernel_options.h"
 
 namespace redpoll::engine {
 
 /// Makes this machine's kernels and the checkpoint's model. The checkpoint is dropped as soon as the model is built,
-/// whether that worked or not; mapped bytes that the model does not use are released with it. `num_threads`: for
-/// kernels on a CPU; 0: one per physical core.
-[[nodiscard]] ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, int num_threads);
+/// whether that worked or not; mapped bytes that the model does not use are released with it.
+[[nodiscard]] ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options);
 
 }  // namespace redpoll::engine

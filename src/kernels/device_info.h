@@ -3,14 +3,16 @@
 
 #include <string>
 
+#include "kernels/kernel_options.h"
+
 namespace redpoll::kernels {
 
 struct DeviceInfo {
   std::string mlx_version;
   std::string device;      // "cpu" or "gpu"
-  std::string kernel_set;  // what make_kernels gives: Kernels::name
+  std::string kernel_set;  // what make_kernels gives for the options: Kernels::name
 };
 
-[[nodiscard]] DeviceInfo describe_device();
+[[nodiscard]] DeviceInfo describe_device(KernelOptions options = {});
 
 }  // namespace redpoll::kernels

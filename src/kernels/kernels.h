@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/kernel_options.h"
 #include "kernels/matrix.h"
 #include "kernels/ragged_batch.h"
 
@@ -81,17 +82,6 @@ class Kernels {
   [[nodiscard]] virtual mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const = 0;
   /// Copies block `from` onto block `to`.
   virtual void copy_block(KvStorage& storage, int from, int to) const = 0;
-};
-
-/// What activations are rounded to before they are multiplied with weights of 4 or 8 bits on a CPU. `kInt8` gives each
-/// group of 32 a scale of its own and sums exactly: the result is the same on every processor, off by at most half a
-/// step (1/254 of the group's largest value) per activation. Other weights see float32 either way.
-enum class Activations { kFloat32, kInt8 };
-
-struct KernelOptions {
-  int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
-  bool reference = false;  // stock MLX ops even where faster kernels exist
-  Activations activations = Activations::kFloat32;
 };
 
 /// The best kernel set for this machine. On a CPU it also switches MLX's run-time compiler off, which would call g++.

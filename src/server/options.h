@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "kernels/kernel_options.h"
 
 namespace redpoll::server {
 
@@ -26,6 +27,11 @@ struct EngineSettings {
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
   int step_tokens = 512;
   int threads = 0;  // for kernels; 0: physical cores
+  kernels::Activations activations = kernels::KernelOptions{}.activations;
+
+  [[nodiscard]] kernels::KernelOptions kernel_options() const {
+    return {.num_threads = threads, .reference = false, .activations = activations};
+  }
 
   bool operator==(const EngineSettings&) const = default;
 };

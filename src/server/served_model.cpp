@@ -56,9 +56,8 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   model->stop_ids = checkpoint.tokenizer.eos_ids;
 
   progress("preparing weights");
-  ASSIGN_OR_RETURN(model->engine,
-                   engine::Engine::start(engine_options(options.engine),
-                                         engine::checkpoint_loader(std::move(checkpoint), options.engine.threads)));
+  engine::ModelLoader loader = engine::checkpoint_loader(std::move(checkpoint), options.engine.kernel_options());
+  ASSIGN_OR_RETURN(model->engine, engine::Engine::start(engine_options(options.engine), std::move(loader)));
   const engine::EngineStats stats = model->engine->stats();
   model->vocab_size = stats.vocab_size;
   model->max_context = stats.max_context;

@@ -23,7 +23,7 @@ class GoldenEngineTest : public testing::TestWithParam<std::string> {
     const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
     auto opened = checkpoint::open_checkpoint(folder);
     EXPECT_TRUE(opened) << opened.error().message;
-    return start_engine(options, checkpoint_loader(std::move(*opened), 2));
+    return start_engine(options, checkpoint_loader(std::move(*opened), {.num_threads = 2}));
   }
 
   static Request make(int index) {

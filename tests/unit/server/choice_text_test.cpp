@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
 #include "unit/server/tiny_tokenizer.h"
 
 namespace redpoll::server {

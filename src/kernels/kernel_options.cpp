@@ -1,0 +1,14 @@
+#include "kernels/kernel_options.h"
+
+#include <string>
+
+namespace redpoll::kernels {
+
+Result<Activations> parse_activations(std::string_view name) {
+  if (name == "float32") return Activations::kFloat32;
+  if (name == "int8") return Activations::kInt8;
+  return fail(ErrorCode::kInvalidArgument, "expected one of float32, int8; got '" + std::string(name) + "'",
+              "activations");
+}
+
+}  // namespace redpoll::kernels

@@ -1,0 +1,131 @@
+"""The numerics gate's own parts: its arithmetic against values worked out by hand, and gate_logits on a tiny
+checkpoint against what mlx-lm computed from it. GATE_LOGITS names the program."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+from gate_candidates import Redpoll
+from gate_measures import Comparison, Expected, num_continued, passes, windows_of
+
+TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "models" / "qwen3_4bit_two_shards"
+LN2, LN3 = math.log(2), math.log(3)
+
+
+def read_safetensors(path):
+    """The arrays of a small file of float32 and int32."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    types = {"F32": np.float32, "I32": np.int32}
+    arrays = {}
+    for name, entry in json.loads(raw[8 : 8 + size]).items():
+        if name != "__metadata__":
+            values = raw[8 + size :][slice(*entry["data_offsets"])]
+            arrays[name] = np.frombuffer(values, types[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
+
+
+def tiny_command(*flags):
+    return [os.environ["GATE_LOGITS"], "--model", TINY, "--threads", "1", *flags]
+
+
+def tiny_logits(ids, *flags):
+    model = Redpoll(tiny_command(*flags))
+    logits = model.logits(ids)
+    assert model.close() == 0
+    return logits
+
+
+def test_windows_follow_one_another_and_predict_something():
+    assert windows_of([1, 2, 3, 4, 5, 6, 7], 3) == [[1, 2, 3], [4, 5, 6]]
+    assert windows_of([1, 2, 3, 4, 5], 3) == [[1, 2, 3], [4, 5]]
+    assert windows_of([], 3) == []
+
+
+def test_divergence_of_known_distributions():
+    # p = (1/2, 1/2) against q = (1/4, 3/4): ln 2 - ln 3 / 2; then p = q, however the logits are shifted.
+    comparison = Comparison()
+    comparison.add(Expected([0, 1], [[5.0, 5.0], [0.0, LN3]]), np.array([[0.0, LN3], [7.0, 7.0 + LN3]]))
+    figures = comparison.figures()
+    assert figures["tokens"] == 2
+    assert figures["mean_kl"] == pytest.approx((LN2 - LN3 / 2) / 2, rel=1e-12)
+    assert figures["max_kl"] == pytest.approx(LN2 - LN3 / 2, rel=1e-12)
+    assert figures["p99_kl"] == pytest.approx(0.99 * (LN2 - LN3 / 2), rel=1e-9)
+    assert figures["agreement"] == 0.5  # a tie goes to the lower index, as 0 against 1
+    assert figures["perplexity"] == pytest.approx(4 / 3)  # the candidate's 3/4 for token 1 after token 0
+
+
+def test_divergence_has_the_reference_first():
+    comparison = Comparison()
+    comparison.add(Expected([0, 0], [[0.0, LN3]] * 2), np.zeros((2, 2)))
+    assert comparison.figures()["mean_kl"] == pytest.approx(0.75 * LN3 - LN2)
+
+
+def test_small_differences_are_not_lost():
+    # To second order KL is the variance of the difference over two.
+    rows = np.random.default_rng(1).normal(0, 3, (40, 1000))
+    noise = np.random.default_rng(2).normal(0, 1e-5, rows.shape)
+    comparison = Comparison()
+    comparison.add(Expected(np.zeros(40, dtype=int), rows), rows + noise)
+    p = np.exp(rows - np.log(np.exp(rows).sum(axis=1, keepdims=True)))
+    variance = (p * noise**2).sum(axis=1) - (p * noise).sum(axis=1) ** 2
+    assert comparison.figures()["mean_kl"] == pytest.approx(variance.mean() / 2, rel=1e-3)
+
+
+def test_logits_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"expected logits of shape \(1, 2\), got \(2, 2\)"):
+        Comparison().add(Expected([0], [[0.0, 0.0]]), np.zeros((2, 2)))
+
+
+def test_a_continuation_is_counted_where_it_was_chosen():
+    rows = np.eye(5)[[4, 2, 3, 0, 1]]  # after the tokens 7 8 | 2 3 1 come 4, 2, 3, 0, 1
+    assert num_continued([7, 8], [2, 3, 1], rows) == 2
+
+
+def test_the_bar_is_passed_by_both_figures_or_not_at_all():
+    bar = {"mean_kl": 0.1, "agreement": 0.9}
+    assert passes({"mean_kl": 0.1, "agreement": 0.9}, bar)
+    assert not passes({"mean_kl": 0.11, "agreement": 0.95}, bar)
+    assert not passes({"mean_kl": 0.05, "agreement": 0.89}, bar)
+
+
+def test_logits_are_mlx_lms_whatever_the_step():
+    expected = read_safetensors(TINY / "expected.safetensors")
+    ids = expected["tokens"].tolist()
+    logits = tiny_logits(ids)
+    assert np.abs(logits - expected["logits"]).max() < 1e-3
+    assert np.array_equal(tiny_logits(ids, "--step-tokens", "7"), logits)
+
+
+def test_int8_activations_are_near_and_not_the_same():
+    expected = read_safetensors(TINY / "expected.safetensors")
+    ids = expected["tokens"].tolist()
+    comparison = Comparison()
+    comparison.add(Expected(ids, expected["logits"]), tiny_logits(ids, "--activations", "int8"))
+    assert 1e-7 < comparison.figures()["mean_kl"] < 1e-2
+
+
+def test_a_second_window_knows_nothing_of_the_first():
+    model = Redpoll(tiny_command())
+    model.logits([5, 6, 7, 8])
+    assert np.array_equal(model.logits([1, 2, 3]), tiny_logits([1, 2, 3]))
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 96", "line 2: expected a whole number from 0 to 95, got 96"),
+        ("1 x", "line 2: expected a whole number from 0 to 95, got 'x'"),
+        ("", "line 2: expected 1 to 256 token ids, got 0"),
+    ],
+)
+def test_bad_windows_are_refused_by_line(line, message):
+    done = subprocess.run(tiny_command(), input=f"1 2\n{line}\n".encode(), capture_output=True)
+    assert done.returncode == 1
+    assert message in done.stderr.decode()
