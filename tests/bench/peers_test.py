@@ -95,3 +95,5 @@ def test_redpoll_reads_the_same_model_from_the_folder_and_from_the_file(tmp_path
     peer_models.write_model(folder, TINY, LETTERS.padded(TINY.vocab))
     from_folder, from_file = greedy(folder), greedy(peer_models.gguf_path(folder))
     assert len(from_folder["token_ids"]) == 24 and from_folder["token_ids"] == from_file["token_ids"]
+    assert from_folder["prompt_token_ids"] == from_file["prompt_token_ids"]
+    assert len(from_file["prompt_token_ids"]) == len("some words") - 1  # one pair is merged
