@@ -8,8 +8,6 @@ usage: .deps/venv/bin/python tests/bench/peers.py [flags]     --help lists them
 """
 
 import argparse
-import contextlib
-import fcntl
 import json
 import os
 import pathlib
@@ -64,8 +62,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/peers", help="for llama.cpp and weights")
     parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER",
                         help="programs of another llama.cpp instead of building the pinned one")  # fmt: skip
-    parser.add_argument("--lock", type=pathlib.Path, help="a file to lock during each turn, so that measurements on "
-                        "one machine wait for one another")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one object, with every sample")
     return parser.parse_args()
 
@@ -103,24 +99,13 @@ def peer_name(weights: str) -> str:
     return f"llama.cpp {weights}"
 
 
-@contextlib.contextmanager
-def locked(path: pathlib.Path | None):
-    if path is None:
-        yield
-        return
-    with open(path, "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def measure(arguments: argparse.Namespace, model: str, sides: list) -> peer_report.Figures:
     """Each measurement is a turn of every side, as often as is asked, before the next begins."""
     figures = {}
     for measurement in peer_rows.MEASUREMENTS:
         keys = [key for key in measurement.rows if key in (arguments.only or ROWS[model])]
         for repeat in range(arguments.repeats if keys else 0):
-            with locked(arguments.lock):
-                turns = [take_turn(measurement, side, arguments, repeat) for side in sides]
+            turns = [take_turn(measurement, side, arguments, repeat) for side in sides]
             peer_rows.check_same_prompts([values for values, _ in turns])
             for side, (values, load) in zip(sides, turns):
                 for key in keys:
