@@ -57,7 +57,8 @@ std::vector<std::string> make_prompts(const ServeBenchOptions& options) {
     return prefix.empty() ? words : prefix + ' ' + words;
   };
   const std::string shared = source.words(options.shared_prefix);
-  std::vector<std::string> prompts = {begin_with(shared, source.words(options.prompt_words))};
+  const int warm_up_words = options.warm_up_words > 0 ? options.warm_up_words : options.prompt_words;
+  std::vector<std::string> prompts = {begin_with(shared, source.words(warm_up_words))};
   for (int i = 0; i < num_requests(options); ++i) {
     // Whole numbers are passed as often as the ratio says, evenly spread.
     const bool hit = std::floor((i + 1) * options.cache_hit_ratio) > std::floor(i * options.cache_hit_ratio);

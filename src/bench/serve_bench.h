@@ -22,6 +22,7 @@ struct ServeBenchOptions {
   int streams = 8;
   int requests = 0;  // in all; 0: two for each stream
   int prompt_words = 128;
+  int warm_up_words = 0;       // of the request beforehand, after the shared prefix; 0: prompt_words
   int shared_prefix = 0;       // words that prompts begin with, beside their own
   double cache_hit_ratio = 1;  // share of the prompts that begin with these; the others begin with as many of their own
   int max_tokens = 64;

@@ -86,6 +86,10 @@ void add_load_flags(FlagSet& flags, bench::ServeBenchOptions& options) {
   flags.whole("--requests", options.requests, {1, 1'000'000}, "In all").or_else("two for each stream");
   flags.whole("--prompt-words", options.prompt_words, {1, 1'000'000},
               "Random words of each prompt, about as many tokens");
+  flags
+      .whole("--warm-up-words", options.warm_up_words, {1, 1'000'000},
+             "Random words of the request beforehand, which is not measured")
+      .or_else("as --prompt-words");
   flags.whole("--shared-prefix", options.shared_prefix, {0, 1'000'000},
               "Words before these, the same for the requests that --cache-hit-ratio says");
   flags

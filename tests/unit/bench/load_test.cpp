@@ -166,6 +166,23 @@ TEST(ServeBench, TheShareOfPromptsThatBeginAlikeIsTheRatio) {
   EXPECT_EQ(num_shared, 3);
 }
 
+TEST(ServeBench, TheRequestBeforehandIsAsLongAsTheOthersUnlessToldOtherwise) {
+  ServeBenchOptions options;
+  options.prompt_words = 40;
+  options.shared_prefix = 3;
+  const auto words_of_each = [&options] {
+    std::vector<std::ptrdiff_t> words;
+    for (const std::string& prompt : internal::make_prompts(options)) {
+      words.push_back(std::ranges::count(prompt, ' ') + 1);
+    }
+    return words;
+  };
+  options.requests = 2;
+  EXPECT_THAT(words_of_each(), ElementsAre(43, 43, 43));
+  options.warm_up_words = 2;
+  EXPECT_THAT(words_of_each(), ElementsAre(5, 43, 43));
+}
+
 TEST(ServeBench, RatesAreOfAllStreamsTogether) {
   LoadResult result;
   result.samples = {{.ttft_ms = 10,

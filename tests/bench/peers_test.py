@@ -1,0 +1,99 @@
+"""What tests/bench/peers.py rests on, without llama.cpp: arithmetic, the formats of both programs, and that the two
+forms of the random weights are the same numbers.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import gguf
+import numpy as np
+import peer_models
+import peer_report
+import pytest
+from peer_report import Row, Sample
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("REDPOLL_PROGRAM", str(ROOT / "build" / "release" / "bin" / "redpoll"))
+TINY = peer_models.Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, intermediate=96, vocab=64, context=256)
+LETTERS = peer_models.Vocabulary(
+    tokens=["<|end|>", *"abcdefghijklmnopqrstuvwxyzĠ", "wo"],
+    types=[peer_models.CONTROL] + 28 * [peer_models.NORMAL],
+    merges=["w o"],
+    end=0,
+)
+
+
+def samples(*values: float) -> list[Sample]:
+    return [Sample(value, load=0.5) for value in values]
+
+
+def test_ratios_are_of_medians_and_ours_over_theirs():
+    assert peer_report.ratio(samples(30, 10, 20), samples(5, 100, 1)) == 4
+    assert peer_report.ratio(samples(1, 3), samples(4)) == 0.5
+
+
+def test_a_rate_is_read_from_each_programs_json():
+    spread = {"median": 12.5, "min": 12, "max": 13}
+    assert peer_report.redpoll_rate({"prefill": [], "decode": [{"batch": 1, "tokens_per_s": spread}]}) == 12.5
+    assert peer_report.redpoll_rate({"prefill": [{"tokens": 512, "tokens_per_s": spread}], "decode": []}) == 12.5
+    assert peer_report.llama_rate([{"n_gen": 64, "avg_ts": 83.7, "stddev_ts": 0.0, "samples_ts": [83.7]}]) == 83.7
+
+
+def test_a_report_with_two_figures_is_not_taken_for_one():
+    with pytest.raises(ValueError):
+        peer_report.llama_rate([{"avg_ts": 1.0}, {"avg_ts": 2.0}])
+    with pytest.raises(ValueError):
+        peer_report.redpoll_rate({"prefill": [], "decode": []})
+
+
+def test_the_table_leaves_out_what_was_not_measured():
+    rows = [Row("decode", "decode, 1 stream", "tok/s"), Row("start", "start", "ms", more_is_better=False, digits=0)]
+    figures = {"decode": {"redpoll": samples(150), "llama.cpp Q4_1": [Sample(80, load=1.25), Sample(60, load=0)]}}
+    peers = ["llama.cpp Q4_1", "llama.cpp Q4_0"]
+    assert peer_report.table(rows, figures, peers).splitlines() == [
+        "| figure                  | redpoll | llama.cpp Q4_1 | ratio | llama.cpp Q4_0 | ratio | load |",
+        "|-------------------------|---------|----------------|-------|----------------|-------|------|",
+        "| decode, 1 stream, tok/s | 150.0   | 70.0           | 2.14  |                |       | 1.2  |",
+    ]
+    assert peer_report.as_json(rows, figures, peers) == {
+        "decode": {
+            "unit": "tok/s",
+            "better": "more",
+            "sides": {
+                "redpoll": {"median": 150, "samples": [{"value": 150, "load": 0.5}]},
+                "llama.cpp Q4_1": {"median": 70, "samples": [{"value": 80, "load": 1.25}, {"value": 60, "load": 0}]},
+            },
+            "ratios": {"llama.cpp Q4_1": 150 / 70},
+        }
+    }
+
+
+def test_both_layouts_of_a_matrix_hold_the_same_numbers():
+    matrix = peer_models.draw_matrix(np.random.default_rng(3), 4, 96)
+    per_weight = [np.repeat(values.astype(np.float32), 32, axis=1) for values in (matrix.scales, matrix.biases)]
+    expected = per_weight[0] * matrix.q + per_weight[1]
+    blocks = matrix.q4_1_blocks()
+    assert np.array_equal(gguf.quants.dequantize(blocks, peer_models.Q4_1).reshape(4, 96), expected)
+    words = matrix.mlx_words()
+    assert words.shape == (4, 12)
+    assert np.array_equal((words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15).reshape(4, 96), matrix.q)
+
+
+def greedy(model: pathlib.Path) -> dict:
+    done = subprocess.run(
+        [PROGRAM, "generate", "--model", model, "--raw", "--prompt", "some words", "--temperature", "0", "--ignore-eos",
+         "--max-tokens", "24", "--json"], capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_redpoll_reads_the_same_model_from_the_folder_and_from_the_file(tmp_path):
+    """Heads in the wrong order or halves of a group exchanged would show in the tokens."""
+    folder = tmp_path / "tiny"
+    peer_models.write_model(folder, TINY, LETTERS.padded(TINY.vocab))
+    from_folder, from_file = greedy(folder), greedy(peer_models.gguf_path(folder))
+    assert len(from_folder["token_ids"]) == 24 and from_folder["token_ids"] == from_file["token_ids"]
+    assert from_folder["prompt_token_ids"] == from_file["prompt_token_ids"]
+    assert len(from_file["prompt_token_ids"]) == len("some words") - 1  # one pair is merged
