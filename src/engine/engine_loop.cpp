@@ -82,21 +82,27 @@ void EngineLoop::run() {
 void EngineLoop::step() {
   take_commands();
   if (is_stopping_) return;
+  mark(StepPhase::kCommands);
   const std::vector<Scheduled>& scheduled = scheduler_.schedule();
+  mark(StepPhase::kSchedule);
   is_idle_ = scheduled.empty();
   publish();  // before the step, which may take long: who is new is seen, and who runs in it
+  mark(StepPhase::kPublish);
   if (is_idle_) return;
 
   build_batch(scheduled, options_.block_tokens, batch_);
   const Clock::TimePoint started_at = clock_.now();
   Delivery::note_start(scheduled, started_at);
+  mark(StepPhase::kBatch);
   const std::span<const float> logits = runner_.run(batch_.ragged);
+  mark(StepPhase::kForward);
   deliver(scheduled, logits, started_at);
 }
 
 /// Waits when there was nothing to run.
 void EngineLoop::take_commands() {
   Commands commands = is_idle_ ? mailbox_->wait_and_take() : mailbox_->take();
+  if (is_idle_) mark(StepPhase::kIdle);
   is_stopping_ = commands.stop;
   for (Submission& submission : commands.submissions) admit(std::move(submission));
   for (const RequestId id : commands.cancellations) cancel(id);
@@ -137,6 +143,7 @@ void EngineLoop::cancel(RequestId id) {
 void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits,
                          Clock::TimePoint started_at) {
   const StepCounts counts = delivery_.deliver(scheduled, batch_, logits, scheduler_.sequences());
+  mark(StepPhase::kSample);
   num_failures_in_a_row_ = 0;
   ++stats_.steps;
   stats_.generated_tokens_total += static_cast<std::size_t>(counts.generated_tokens);
@@ -160,7 +167,9 @@ void EngineLoop::finish_round() {
     if (!has_siblings) mailbox_->forget(id);
   }
   publish();
+  mark(StepPhase::kPublish);
   delivery_.flush();
+  mark(StepPhase::kSend);
 }
 
 /// Nobody knows what a failed step has left in the cache, so all sequences start over with what they have written so

@@ -17,6 +17,7 @@
 #include "engine/memory_budget.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
+#include "engine/step_profile.h"
 
 namespace redpoll::engine {
 
@@ -43,6 +44,9 @@ class EngineLoop {
   void publish();
   void recover_from(const std::string& what);
   void shut_down();
+  void mark(StepPhase phase) const {
+    if (options_.profile) options_.profile->mark(phase);
+  }
 
   EngineOptions options_;
   MemoryPlan plan_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/matrix.h"
+#include "kernels/profile.h"
 #include "kernels/ragged_batch.h"
 
 namespace redpoll::kernels {
@@ -92,6 +93,7 @@ struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
   Activations activations = Activations::kFloat32;
+  std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 
 /// The best kernel set for this machine. On a CPU it also switches MLX's run-time compiler off, which would call g++.
