@@ -23,9 +23,7 @@ void unpark(std::atomic<std::uint32_t>& word, int num_threads) {
 
 #else
 
-void park(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  word.wait(value, std::memory_order_relaxed);
-}
+void park(const std::atomic<std::uint32_t>& word, std::uint32_t value) { word.wait(value, std::memory_order_relaxed); }
 
 void unpark(std::atomic<std::uint32_t>& word, int) { word.notify_all(); }
 

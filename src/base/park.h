@@ -1,6 +1,6 @@
 // Parking: sleeping until an atomic word changes. Where the system has a futex it is called directly, because
-// std::atomic::wait yields a few times before it sleeps: on a busy machine a thread that yields stays in the queue for a
-// whole time slice, and one that sleeps is put back on a core as soon as it is woken.
+// std::atomic::wait yields a few times before it sleeps: on a busy machine a thread that yields stays in the queue for
+// a whole time slice, and one that sleeps is put back on a core as soon as it is woken.
 #pragma once
 
 #include <atomic>

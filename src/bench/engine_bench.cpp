@@ -114,8 +114,8 @@ Result<PrefillFigure> EngineBench::prefill(int tokens) {
 Result<DecodeFigure> EngineBench::decode(int depth, int batch) {
   EngineStreams streams(engine_);
   for (int stream = 0; stream < batch; ++stream) {
-    RETURN_IF_ERROR(
-        streams.start(prompts_.ids(std::max(depth, 1), stats_.vocab_size), internal::tokens_to_generate(options_, depth, batch)));
+    RETURN_IF_ERROR(streams.start(prompts_.ids(std::max(depth, 1), stats_.vocab_size),
+                                  internal::tokens_to_generate(options_, depth, batch)));
   }
   RETURN_IF_ERROR(streams.wait_for(1));
   std::vector<double> rates;

@@ -18,7 +18,7 @@ struct LoadOptions {
   int streams = 8;    // clients at once
   int max_tokens = 64;
   std::chrono::milliseconds patience{600'000};  // for a server that says nothing
-  std::function<void()> on_token = nullptr;               // called for every token as it comes, on any thread
+  std::function<void()> on_token = nullptr;     // called for every token as it comes, on any thread
 };
 
 /// One request as its client saw it.

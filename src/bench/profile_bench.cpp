@@ -98,14 +98,10 @@ Result<StepFigure> StepBench::decode(int depth, int batch) {
 std::string share_text(double share) { return format_figure(share * 100); }
 
 json::object row_json(const ProfileRow& row, double step_ms) {
-  return {{"name", row.name},
-          {"shape", row.shape},
-          {"calls", row.calls},
-          {"ms", row.ms},
-          {"share", row.ms / step_ms},
-          {"gb_per_s", row.gb_per_s},
-          {"gop_per_s", row.gop_per_s},
-          {"roofline", row.roofline}};
+  return {{"name", row.name},           {"shape", row.shape},
+          {"calls", row.calls},         {"ms", row.ms},
+          {"share", row.ms / step_ms},  {"gb_per_s", row.gb_per_s},
+          {"gop_per_s", row.gop_per_s}, {"roofline", row.roofline}};
 }
 
 std::string figure_text(const StepFigure& figure) {
@@ -208,10 +204,8 @@ json::object to_json(const ProfileReport& report) {
   for (const StepFigure& figure : report.figures) {
     json::array rows;
     for (const ProfileRow& row : figure.rows) rows.push_back(row_json(row, figure.step_ms));
-    figures.push_back(json::object{{"what", figure.what},
-                                   {"steps", figure.steps},
-                                   {"step_ms", figure.step_ms},
-                                   {"rows", std::move(rows)}});
+    figures.push_back(json::object{
+        {"what", figure.what}, {"steps", figure.steps}, {"step_ms", figure.step_ms}, {"rows", std::move(rows)}});
   }
   return {{"conditions", to_json(report.conditions)},
           {"roofline",

@@ -46,16 +46,14 @@ struct ProfileReport {
 /// The same on a model that was loaded with `profile`.
 [[nodiscard]] Result<std::vector<StepFigure>> measure_steps(const server::ServedModel& model,
                                                             engine::StepProfile& profile,
-                                                            const EngineBenchOptions& options,
-                                                            const Roofline& roofline,
+                                                            const EngineBenchOptions& options, const Roofline& roofline,
                                                             const server::Progress& progress);
 
 [[nodiscard]] std::string to_text(const ProfileReport& report);
 [[nodiscard]] json::object to_json(const ProfileReport& report);
 
 namespace internal {
-[[nodiscard]] StepFigure break_down(std::string what, const engine::StepTotals& totals,
-                                    const Roofline& roofline);
+[[nodiscard]] StepFigure break_down(std::string what, const engine::StepTotals& totals, const Roofline& roofline);
 }  // namespace internal
 
 }  // namespace redpoll::bench

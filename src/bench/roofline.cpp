@@ -182,8 +182,8 @@ double measure_reading(ThreadTeam& team) {
   const AlignedBytes buffer = kernels::cpu::allocate_aligned(num_bytes);
   std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one
   const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.get());
-  return best_rate(team,
-                   [&](int thread) { return read_all(words + static_cast<std::size_t>(thread) * words_each, words_each); });
+  return best_rate(
+      team, [&](int thread) { return read_all(words + static_cast<std::size_t>(thread) * words_each, words_each); });
 }
 
 struct Peaks {

@@ -166,16 +166,15 @@ std::string to_text(const ServeBenchReport& report) {
 }
 
 json::object to_json(const ServeBenchReport& report) {
-  json::object object = {
-      {"conditions", to_json(report.conditions)},
-      {"requests", report.requests},
-      {"ttft_ms", to_json(report.ttft_ms)},
-      {"between_tokens_ms", to_json(report.between_tokens_ms)},
-      {"total_ms", to_json(report.total_ms)},
-      {"output_tokens_per_s", report.output_tokens_per_s},
-      {"prompt_tokens_per_s", report.prompt_tokens_per_s},
-      {"prompt_tokens", report.prompt_tokens},
-      {"cached_share", report.cached_share}};
+  json::object object = {{"conditions", to_json(report.conditions)},
+                         {"requests", report.requests},
+                         {"ttft_ms", to_json(report.ttft_ms)},
+                         {"between_tokens_ms", to_json(report.between_tokens_ms)},
+                         {"total_ms", to_json(report.total_ms)},
+                         {"output_tokens_per_s", report.output_tokens_per_s},
+                         {"prompt_tokens_per_s", report.prompt_tokens_per_s},
+                         {"prompt_tokens", report.prompt_tokens},
+                         {"cached_share", report.cached_share}};
   if (report.interference) object["interference"] = to_json(*report.interference);
   return object;
 }

@@ -119,8 +119,7 @@ void add_load_flags(FlagSet& flags, bench::ServeBenchOptions& options) {
 
 void add_bench(CommandLine& command_line) {
   const auto verb = std::make_shared<EngineVerb>();
-  FlagSet& flags =
-      command_line.add_verb("bench", "Measure the speed of a model", [verb] { return run_engine(*verb); });
+  FlagSet& flags = command_line.add_verb("bench", "Measure the speed of a model", [verb] { return run_engine(*verb); });
   bench::EngineBenchOptions& options = verb->options;
   flags.group("Model");
   add_model_flag(flags, options.model);
@@ -149,7 +148,8 @@ void add_bench_serve(CommandLine& command_line) {
   flags.text("--url", "URL", options.url, "A server that runs, which --model is then an id of, else the first it lists")
       .or_else("one is started on a free port");
   add_load_flags(flags, options);
-  flags.toggle("--json", verb->as_json, "Print one object: conditions, ttft_ms, between_tokens_ms, rates, interference");
+  flags.toggle("--json", verb->as_json,
+               "Print one object: conditions, ttft_ms, between_tokens_ms, rates, interference");
   add_engine_flags(flags, options.engine, Batching::kMany);
 }
 

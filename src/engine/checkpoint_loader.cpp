@@ -14,8 +14,8 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, int num_threads
   return [holder, num_threads, profile = std::move(profile)]() -> Result<LoadedModel> {
     const checkpoint::Checkpoint taken = std::move(*holder);
     LoadedModel loaded;
-    loaded.kernels = kernels::make_kernels(
-        {.num_threads = num_threads, .profile = profile ? profile->kernels() : nullptr});
+    loaded.kernels =
+        kernels::make_kernels({.num_threads = num_threads, .profile = profile ? profile->kernels() : nullptr});
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
     return loaded;
   };

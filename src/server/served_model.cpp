@@ -76,8 +76,8 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   engine::EngineOptions engine = engine_options(options.engine);
   engine.profile = options.profile;
   ASSIGN_OR_RETURN(model->engine,
-                   engine::Engine::start(engine, engine::checkpoint_loader(std::move(checkpoint), options.engine.threads,
-                                                                           options.profile)));
+                   engine::Engine::start(engine, engine::checkpoint_loader(std::move(checkpoint),
+                                                                           options.engine.threads, options.profile)));
   ASSIGN_OR_RETURN(TextSide made, text_side.get());
   model->tokenizer = std::move(made.tokenizer);
   model->chat_template = std::move(made.chat_template);

@@ -36,8 +36,8 @@ def test_what_is_not_wanted_is_left_out_of_the_tables():
 
 
 def test_a_profile_sums_to_the_step():
-    done = run_program("bench", "--profile", "--batches", "1,2", "--depths", "32", "--prefills", "16", "--decode-tokens",
-                       "4", "--repetitions", "1", "--context-length", "512", "--json")
+    done = run_program("bench", "--profile", "--batches", "1,2", "--depths", "32", "--prefills", "16",
+                       "--decode-tokens", "4", "--repetitions", "1", "--context-length", "512", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert all(limit > 0 for limit in report["roofline"].values())

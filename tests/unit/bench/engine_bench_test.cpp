@@ -17,7 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 /// Steps must not be over before the thread that counts tokens has been woken: on a busy machine that takes a while.
-void step_of_two_milliseconds(const kernels::RaggedBatch&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+void step_of_two_milliseconds(const kernels::RaggedBatch&) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
 
 struct Script {
   std::size_t memory_budget_bytes = std::size_t{16} << 20U;

@@ -88,8 +88,9 @@ TEST(ServeBench, AServerWithoutAPlaceForTheLongPromptIsRefused) {
   options.interfere_tokens = 100;
   const auto report = run_serve_bench(options, [](std::string_view) {});
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().message,
-            "the long prompt needs a place beside the streams: expected --streams below --max-batch, which is 8, got 8");
+  EXPECT_EQ(
+      report.error().message,
+      "the long prompt needs a place beside the streams: expected --streams below --max-batch, which is 8, got 8");
 }
 
 }  // namespace

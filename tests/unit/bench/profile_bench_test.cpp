@@ -21,7 +21,9 @@ constexpr Roofline kRoofline{.read_gb_per_s = 10, .float_gop_per_s = 100, .int8_
 engine::StepTotals two_steps() {
   engine::StepTotals totals;
   totals.steps = 2;
-  const auto spend = [&](StepPhase phase, int ms) { totals.phases[static_cast<std::size_t>(phase)] = milliseconds(ms); };
+  const auto spend = [&](StepPhase phase, int ms) {
+    totals.phases[static_cast<std::size_t>(phase)] = milliseconds(ms);
+  };
   spend(StepPhase::kIdle, 1000);
   spend(StepPhase::kForward, 100);
   spend(StepPhase::kSample, 8);
@@ -77,8 +79,7 @@ class MeasuredStepsTest : public ::testing::Test {
     engine_options.profile = profile_;
     const auto step_of_two_milliseconds = [](const auto&) { std::this_thread::sleep_for(milliseconds(2)); };
     auto engine = engine::Engine::start(
-        engine_options,
-        test::scripted_loader({.context_length = 1024, .before_step = step_of_two_milliseconds}));
+        engine_options, test::scripted_loader({.context_length = 1024, .before_step = step_of_two_milliseconds}));
     ASSERT_TRUE(engine) << engine.error().message;
     model_.engine = *std::move(engine);
   }
@@ -112,7 +113,8 @@ TEST_F(MeasuredStepsTest, APromptThatDoesNotFitIsAnError) {
   options_.prefills = {2000};
   const auto figures = measure_steps(model_, *profile_, options_, kRoofline, [](std::string_view) {});
   ASSERT_FALSE(figures);
-  EXPECT_EQ(figures.error().message, "a prompt of 2000 needs a context of 2001 tokens; this model, as loaded, has 1024");
+  EXPECT_EQ(figures.error().message,
+            "a prompt of 2000 needs a context of 2001 tokens; this model, as loaded, has 1024");
 }
 
 }  // namespace

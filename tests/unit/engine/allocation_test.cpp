@@ -76,8 +76,8 @@ class ObservedModel final : public models::Model {
 
   [[nodiscard]] const models::ModelInfo& info() const override { return model_->info(); }
   [[nodiscard]] models::mx::array forward(nn::ForwardContext& context) override {
-    readings_.push_back({num_allocations, std::exchange(largest_allocation, 0), live_bytes.load(),
-                         kernels::cpu::recycled_bytes()});
+    readings_.push_back(
+        {num_allocations, std::exchange(largest_allocation, 0), live_bytes.load(), kernels::cpu::recycled_bytes()});
     return model_->forward(context);
   }
 

@@ -44,8 +44,8 @@ TEST_F(ProfilingKernelsTest, AMatrixCountsItsWeightsOnceAndItsRowsEach) {
 
 TEST_F(ProfilingKernelsTest, RoundedActivationsAreIntegerWork) {
   const auto profile = std::make_shared<KernelProfile>();
-  const ProfilingKernels rounded(
-      std::make_unique<cpu::CpuKernels>(cpu::Variant::kPortable, 1, Activations::kInt8), profile, Activations::kInt8);
+  const ProfilingKernels rounded(std::make_unique<cpu::CpuKernels>(cpu::Variant::kPortable, 1, Activations::kInt8),
+                                 profile, Activations::kInt8);
   const auto quantized = quantized_matrix(32, 64, 8, 32, WeightType::kF32);
   const auto dense = dense_matrix(32, 64, WeightType::kBF16);
   const mx::array x = random_array({1, 64}, 3);
