@@ -12,16 +12,11 @@
 namespace redpoll::bench {
 namespace {
 
-constexpr int kWarmUpPrompt = 64;  // tokens
 constexpr int kWarmUpTokens = 8;
 
 // Whole steps until all prompts are computed: streams that are done before generate meanwhile.
 int steps_to_start(const EngineBenchOptions& options, int depth, int batch) {
   return (batch * std::max(depth, 1) + batch) / std::max(options.engine.step_tokens - batch, 1) + batch + 1;
-}
-
-int tokens_to_generate(const EngineBenchOptions& options, int depth, int batch) {
-  return steps_to_start(options, depth, batch) + (options.repetitions + 1) * options.decode_tokens;
 }
 
 Status check_context(const std::string& what, int needed, const engine::EngineStats& stats) {
@@ -32,7 +27,7 @@ Status check_context(const std::string& what, int needed, const engine::EngineSt
 }
 
 Status check_cache(const EngineBenchOptions& options, int depth, int batch, const engine::EngineStats& stats) {
-  const int tokens = std::max(depth, 1) + tokens_to_generate(options, depth, batch);
+  const int tokens = std::max(depth, 1) + internal::tokens_to_generate(options, depth, batch);
   const int blocks = batch * ((tokens + stats.block_tokens - 1) / stats.block_tokens);
   if (blocks <= stats.blocks_total) return {};
   return fail(ErrorCode::kInvalidArgument, "a batch of " + std::to_string(batch) + " at depth " +
@@ -41,7 +36,15 @@ Status check_cache(const EngineBenchOptions& options, int depth, int batch, cons
                                                ": raise --memory-budget, or ask for less with --batches or --depths");
 }
 
-Status check(const EngineBenchOptions& options, const engine::EngineStats& stats) {
+}  // namespace
+
+namespace internal {
+
+int tokens_to_generate(const EngineBenchOptions& options, int depth, int batch) {
+  return steps_to_start(options, depth, batch) + (options.repetitions + 1) * options.decode_tokens;
+}
+
+Status check_room(const EngineBenchOptions& options, const engine::EngineStats& stats) {
   for (const int tokens : options.prefills) {
     RETURN_IF_ERROR(check_context("a prompt of " + std::to_string(tokens), tokens + 1, stats));
   }
@@ -54,6 +57,10 @@ Status check(const EngineBenchOptions& options, const engine::EngineStats& stats
   }
   return {};
 }
+
+}  // namespace internal
+
+namespace {
 
 class EngineBench {
  public:
@@ -75,7 +82,7 @@ class EngineBench {
 
 Status EngineBench::warm_up() {
   EngineStreams streams(engine_);
-  RETURN_IF_ERROR(streams.start(prompts_.ids(kWarmUpPrompt, stats_.vocab_size), kWarmUpTokens));
+  RETURN_IF_ERROR(streams.start(prompts_.ids(internal::kWarmUpPrompt, stats_.vocab_size), kWarmUpTokens));
   return streams.wait_for(kWarmUpTokens);
 }
 
@@ -107,8 +114,8 @@ Result<PrefillFigure> EngineBench::prefill(int tokens) {
 Result<DecodeFigure> EngineBench::decode(int depth, int batch) {
   EngineStreams streams(engine_);
   for (int stream = 0; stream < batch; ++stream) {
-    RETURN_IF_ERROR(
-        streams.start(prompts_.ids(std::max(depth, 1), stats_.vocab_size), tokens_to_generate(options_, depth, batch)));
+    RETURN_IF_ERROR(streams.start(prompts_.ids(std::max(depth, 1), stats_.vocab_size),
+                                  internal::tokens_to_generate(options_, depth, batch)));
   }
   RETURN_IF_ERROR(streams.wait_for(1));
   std::vector<double> rates;
@@ -163,7 +170,7 @@ Result<EngineBenchReport> run_engine_bench(EngineBenchOptions options, const ser
 
 Result<EngineBenchReport> measure_engine(const server::ServedModel& model, const EngineBenchOptions& options,
                                          const server::Progress& progress) {
-  RETURN_IF_ERROR(check(options, model.engine->stats()));
+  RETURN_IF_ERROR(internal::check_room(options, model.engine->stats()));
   EngineBenchReport report;
   report.conditions = describe_here(describe_machine());
   for (Condition& condition : describe_engine(model, options.engine)) report.conditions.push_back(std::move(condition));

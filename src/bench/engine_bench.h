@@ -65,4 +65,13 @@ struct EngineBenchReport {
 [[nodiscard]] std::string to_text(const EngineBenchReport& report);
 [[nodiscard]] json::object to_json(const EngineBenchReport& report);
 
+namespace internal {
+constexpr int kWarmUpPrompt = 64;  // tokens
+
+/// For each stream, so that all still generate while `options.repetitions` are measured.
+[[nodiscard]] int tokens_to_generate(const EngineBenchOptions& options, int depth, int batch);
+/// kInvalidArgument if a prompt does not fit the context or streams do not fit the cache together.
+[[nodiscard]] Status check_room(const EngineBenchOptions& options, const engine::EngineStats& stats);
+}  // namespace internal
+
 }  // namespace redpoll::bench

@@ -74,20 +74,24 @@ Result<RequestSample> complete(http::Client& client, const LoadOptions& options,
   internal::StreamState state;
   http::EventReader reader;
   Status status;
-  state.sent_at = system_clock().now();
+  state.sample.sent_at = system_clock().now();
   ASSIGN_OR_RETURN(const http::ClientResponse response, client.exchange(request, [&](std::string_view bytes) {
     const TimePoint now = system_clock().now();
+    const std::size_t num_before = state.sample.tokens_at.size();
     for (const std::string& data : reader.feed(bytes)) {
       if (status) status = internal::take_event(state, data, now);
     }
+    if (!options.on_token) return;
+    for (std::size_t i = num_before; i < state.sample.tokens_at.size(); ++i) options.on_token();
   }));
-  state.sample.total_ms = milliseconds_between(state.sent_at, system_clock().now());
+  state.sample.total_ms = milliseconds_between(state.sample.sent_at, system_clock().now());
   if (response.status != 200) return refused(request.target, response.status, response.body);
   RETURN_IF_ERROR(status);
   if (!state.done) return fail(ErrorCode::kIo, "a stream ended without [DONE]");
-  if (state.num_events == 0) return fail(ErrorCode::kInternal, "a stream brought no token");
+  const auto num_events = static_cast<int>(state.sample.tokens_at.size());
+  if (num_events == 0) return fail(ErrorCode::kInternal, "a stream brought no token");
   // A server that sends no usage: most send one event a token.
-  if (state.sample.completion_tokens == 0) state.sample.completion_tokens = state.num_events;
+  if (state.sample.completion_tokens == 0) state.sample.completion_tokens = num_events;
   return state.sample;
 }
 
@@ -157,12 +161,13 @@ Status take_event(StreamState& state, const std::string& data, TimePoint now) {
   if (choices == nullptr || !choices->is_array() || choices->get_array().empty()) return {};
   const json::object* choice = choices->get_array().front().if_object();
   if (choice == nullptr || !brings_token(*choice)) return {};
-  if (state.num_events++ == 0) {
-    state.sample.ttft_ms = milliseconds_between(state.sent_at, now);
+  RequestSample& sample = state.sample;
+  if (sample.tokens_at.empty()) {
+    sample.ttft_ms = milliseconds_between(sample.sent_at, now);
   } else {
-    state.sample.between_tokens_ms.push_back(milliseconds_between(state.last_at, now));
+    sample.between_tokens_ms.push_back(milliseconds_between(sample.tokens_at.back(), now));
   }
-  state.last_at = now;
+  sample.tokens_at.push_back(now);
   return {};
 }
 

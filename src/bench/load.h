@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,14 @@ struct LoadOptions {
   int streams = 8;    // clients at once
   int max_tokens = 64;
   std::chrono::milliseconds patience{600'000};  // for a server that says nothing
+  std::function<void()> on_token = nullptr;     // called for every token as it comes, on any thread
 };
 
 /// One request as its client saw it.
 struct RequestSample {
+  std::chrono::steady_clock::time_point sent_at = {};
+  std::vector<std::chrono::steady_clock::time_point> tokens_at = {};  // when each event with text or tokens came
+
   double ttft_ms = 0;                     // from sending to the first token
   std::vector<double> between_tokens_ms;  // from one event with text or tokens to the next
   double total_ms = 0;                    // from sending to the end of the stream
@@ -45,9 +50,6 @@ namespace internal {
 /// What a client has made of a stream so far.
 struct StreamState {
   RequestSample sample;
-  std::chrono::steady_clock::time_point sent_at;
-  std::chrono::steady_clock::time_point last_at;  // when the last token came
-  int num_events = 0;                             // with text or tokens
   bool done = false;
 };
 /// Takes the data of one server-sent event.

@@ -35,11 +35,8 @@ void add_load_conditions(Conditions& conditions, const ServeBenchOptions& option
   conditions.push_back({"shared words before", "shared_prefix", options.shared_prefix});
   conditions.push_back({"share with these", "cache_hit_ratio", options.cache_hit_ratio});
   conditions.push_back({"tokens of an answer", "max_tokens", options.max_tokens});
+  conditions.push_back({"words that interfere", "interfere_tokens", options.interfere_tokens});
   conditions.push_back({"seed", "seed", options.seed});
-}
-
-json::object percentiles_json(const Percentiles& figures) {
-  return {{"p50", figures.p50}, {"p90", figures.p90}, {"p99", figures.p99}, {"max", figures.max}};
 }
 
 void add_percentiles(Table& table, const std::string& name, const Percentiles& figures) {
@@ -92,13 +89,31 @@ ServeBenchReport summarize(const LoadResult& result) {
           .prompt_tokens = prompt_tokens / num_samples,
           .cached_share = prompt_tokens > 0 ? cached_tokens / prompt_tokens : 0,
           .output_tokens_per_s = output_tokens / result.wall_ms * 1000,
-          .prompt_tokens_per_s = prompt_tokens / result.wall_ms * 1000};
+          .prompt_tokens_per_s = prompt_tokens / result.wall_ms * 1000,
+          .interference = {}};
+}
+
+std::vector<InterferencePrompts> make_interference(const ServeBenchOptions& options) {
+  constexpr int kRounds = 3;
+  PromptSource source(options.seed + 1);  // nothing that was asked before
+  std::vector<InterferencePrompts> rounds(kRounds);
+  for (InterferencePrompts& round : rounds) {
+    for (int i = 0; i < options.streams; ++i) round.streams.push_back(source.words(options.prompt_words));
+    round.intruder = source.words(options.interfere_tokens);
+  }
+  return rounds;
 }
 
 }  // namespace internal
 
 Result<ServeBenchReport> run_serve_bench(ServeBenchOptions options, const server::Progress& progress) {
-  options.engine.max_queue = std::max(options.engine.max_queue, options.streams);
+  if (options.url.empty() && options.interfere_tokens > 0 && options.streams >= options.engine.max_batch) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the long prompt needs a place beside the streams: expected --streams below --max-batch, which is " +
+                    std::to_string(options.engine.max_batch) + ", got " + std::to_string(options.streams),
+                "streams");
+  }
+  options.engine.max_queue = std::max(options.engine.max_queue, options.streams + 1);
   Conditions conditions = describe_here(describe_machine());
   std::unique_ptr<server::App> app;
   LoadOptions load;
@@ -129,6 +144,10 @@ Result<ServeBenchReport> run_serve_bench(ServeBenchOptions options, const server
   ASSIGN_OR_RETURN(const LoadResult result, run_load(load, prompts));
   ServeBenchReport report = internal::summarize(result);
   report.conditions = std::move(conditions);
+  if (options.interfere_tokens > 0) {
+    progress("interfering with a prompt of " + std::to_string(options.interfere_tokens));
+    ASSIGN_OR_RETURN(report.interference, measure_interference(load, internal::make_interference(options)));
+  }
   return report;
 }
 
@@ -142,19 +161,23 @@ std::string to_text(const ServeBenchReport& report) {
   totals.add_row({"prompt tok/s", format_figure(report.prompt_tokens_per_s)});
   totals.add_row({"tokens of a prompt", format_figure(report.prompt_tokens)});
   totals.add_row({"of these cached, %", format_figure(report.cached_share * 100)});
-  return to_text(report.conditions) + '\n' + times.text() + '\n' + totals.text();
+  std::string text = to_text(report.conditions) + '\n' + times.text() + '\n' + totals.text();
+  if (report.interference) text += '\n' + to_text(*report.interference);
+  return text;
 }
 
 json::object to_json(const ServeBenchReport& report) {
-  return {{"conditions", to_json(report.conditions)},
-          {"requests", report.requests},
-          {"ttft_ms", percentiles_json(report.ttft_ms)},
-          {"between_tokens_ms", percentiles_json(report.between_tokens_ms)},
-          {"total_ms", percentiles_json(report.total_ms)},
-          {"output_tokens_per_s", report.output_tokens_per_s},
-          {"prompt_tokens_per_s", report.prompt_tokens_per_s},
-          {"prompt_tokens", report.prompt_tokens},
-          {"cached_share", report.cached_share}};
+  json::object object = {{"conditions", to_json(report.conditions)},
+                         {"requests", report.requests},
+                         {"ttft_ms", to_json(report.ttft_ms)},
+                         {"between_tokens_ms", to_json(report.between_tokens_ms)},
+                         {"total_ms", to_json(report.total_ms)},
+                         {"output_tokens_per_s", report.output_tokens_per_s},
+                         {"prompt_tokens_per_s", report.prompt_tokens_per_s},
+                         {"prompt_tokens", report.prompt_tokens},
+                         {"cached_share", report.cached_share}};
+  if (report.interference) object["interference"] = to_json(*report.interference);
+  return object;
 }
 
 }  // namespace redpoll::bench

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "bench/conditions.h"
+#include "bench/interference.h"
 #include "bench/load.h"
 #include "bench/statistics.h"
 #include "server/options.h"
@@ -26,6 +28,7 @@ struct ServeBenchOptions {
   int shared_prefix = 0;       // words that prompts begin with, beside their own
   double cache_hit_ratio = 1;  // share of the prompts that begin with these; the others begin with as many of their own
   int max_tokens = 64;
+  int interfere_tokens = 0;  // about as many words has a prompt that comes in while the streams generate; 0: none
   std::uint64_t seed = 1;
 };
 
@@ -39,6 +42,7 @@ struct ServeBenchReport {
   double cached_share = 0;         // of all prompt tokens, as the server says
   double output_tokens_per_s = 0;  // of all streams together, from the first request sent to the last answer read
   double prompt_tokens_per_s = 0;
+  std::optional<InterferenceFigure> interference;
 };
 
 /// Sends one request beforehand, which is not measured and leaves the shared prefix in the server's cache if it has
@@ -52,6 +56,7 @@ namespace internal {
 /// The prompt that warms up, then those that are measured. Of the latter, evenly spread, cache_hit_ratio begin with the
 /// words that the first begins with.
 [[nodiscard]] std::vector<std::string> make_prompts(const ServeBenchOptions& options);
+[[nodiscard]] std::vector<InterferencePrompts> make_interference(const ServeBenchOptions& options);
 [[nodiscard]] ServeBenchReport summarize(const LoadResult& result);
 }  // namespace internal
 

@@ -27,4 +27,8 @@ Percentiles percentiles_of(std::vector<double> samples) {
           .max = percentile(samples, 1)};
 }
 
+json::object to_json(const Percentiles& percentiles) {
+  return {{"p50", percentiles.p50}, {"p90", percentiles.p90}, {"p99", percentiles.p99}, {"max", percentiles.max}};
+}
+
 }  // namespace redpoll::bench

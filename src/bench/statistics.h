@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "base/json.h"
+
 namespace redpoll::bench {
 
 /// Of a few repetitions.
@@ -21,6 +23,7 @@ struct Percentiles {
   double max = 0;
 };
 [[nodiscard]] Percentiles percentiles_of(std::vector<double> samples);
+[[nodiscard]] json::object to_json(const Percentiles& percentiles);
 
 /// The value below which `fraction` (0 to 1) of the samples lie; between two of them on the straight line, as NumPy's
 /// default does. `sorted` ascends.

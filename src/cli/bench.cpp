@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bench/engine_bench.h"
+#include "bench/profile_bench.h"
 #include "bench/serve_bench.h"
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
@@ -63,6 +64,7 @@ int print(const Result<Report>& report_or_error, bool as_json) {
 
 struct EngineVerb {
   bench::EngineBenchOptions options;
+  bool profile = false;
   bool as_json = false;
 };
 
@@ -70,6 +72,21 @@ struct ServeVerb {
   bench::ServeBenchOptions options;
   bool as_json = false;
 };
+
+// A profile has a table for each figure, so without being asked it measures few.
+int run_profile(bench::EngineBenchOptions options, bool as_json) {
+  const bench::EngineBenchOptions defaults;
+  if (options.batches == defaults.batches) options.batches = {1, 8};
+  if (options.depths == defaults.depths) options.depths = {512};
+  if (options.prefills == defaults.prefills) options.prefills = {options.engine.step_tokens};
+  return print(bench::run_profile_bench(std::move(options), print_progress), as_json);
+}
+
+int run_engine(const EngineVerb& verb) {
+  configure_log({.level = LogLevel::kWarn});
+  if (verb.profile) return run_profile(verb.options, verb.as_json);
+  return print(bench::run_engine_bench(verb.options, print_progress), verb.as_json);
+}
 
 int run_serve(const ServeVerb& verb) {
   if (!verb.options.url.empty() && verb.options.engine != server::EngineSettings{}) {
@@ -97,6 +114,8 @@ void add_load_flags(FlagSet& flags, bench::ServeBenchOptions& options) {
               "Share of the requests that begin with the shared words; the others have words of their own there")
       .or_else("1");
   flags.whole("--max-tokens", options.max_tokens, {1, 1'000'000}, "Tokens of each answer");
+  flags.whole("--interfere-tokens", options.interfere_tokens, {0, 1'000'000},
+              "Also measure what a prompt of so many words does to streams that generate; 0: do not");
   flags.whole("--seed", options.seed, kSeeds, "Of the words");
 }
 
@@ -104,10 +123,7 @@ void add_load_flags(FlagSet& flags, bench::ServeBenchOptions& options) {
 
 void add_bench(CommandLine& command_line) {
   const auto verb = std::make_shared<EngineVerb>();
-  FlagSet& flags = command_line.add_verb("bench", "Measure the speed of a model", [verb] {
-    configure_log({.level = LogLevel::kWarn});
-    return print(bench::run_engine_bench(verb->options, print_progress), verb->as_json);
-  });
+  FlagSet& flags = command_line.add_verb("bench", "Measure the speed of a model", [verb] { return run_engine(*verb); });
   bench::EngineBenchOptions& options = verb->options;
   flags.group("Model");
   add_model_flag(flags, options.model);
@@ -118,7 +134,10 @@ void add_bench(CommandLine& command_line) {
   flags.whole("--decode-tokens", options.decode_tokens, {1, 100'000}, "Tokens that each stream generates to be timed");
   flags.whole("--repetitions", options.repetitions, kRepetitions, "Of each figure; shown are median, least and most");
   flags.whole("--seed", options.seed, kSeeds, "Of the prompts, which are random token ids");
-  flags.toggle("--json", verb->as_json, "Print one object: conditions, prefill, decode");
+  flags.toggle("--profile", verb->profile,
+               "Where the time of a step goes, by operation: at batches 1 and 8, depth 512, and in a prompt of a step, "
+               "unless --batches, --depths and --prefills say otherwise");
+  flags.toggle("--json", verb->as_json, "Print one object: conditions, prefill, decode; or roofline, figures");
   add_engine_flags(flags, options.engine, Batching::kOne);
   flags.whole("--step-tokens", options.engine.step_tokens, {16, 65'536}, "Tokens computed in one step");
 }
@@ -133,7 +152,8 @@ void add_bench_serve(CommandLine& command_line) {
   flags.text("--url", "URL", options.url, "A server that runs, which --model is then an id of, else the first it lists")
       .or_else("one is started on a free port");
   add_load_flags(flags, options);
-  flags.toggle("--json", verb->as_json, "Print one object: conditions, ttft_ms, between_tokens_ms, rates");
+  flags.toggle("--json", verb->as_json,
+               "Print one object: conditions, ttft_ms, between_tokens_ms, rates, interference");
   add_engine_flags(flags, options.engine, Batching::kMany);
 }
 

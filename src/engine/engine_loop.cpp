@@ -119,9 +119,12 @@ void EngineLoop::run() noexcept {
 void EngineLoop::step() {
   take_commands();
   if (is_stopping_) return;
+  mark(StepPhase::kCommands);
   const std::vector<Scheduled>& scheduled = scheduler_.schedule();
+  mark(StepPhase::kSchedule);
   is_idle_ = scheduled.empty();
   publish();  // before the step, which may take long: who is new is seen, and who runs in it
+  mark(StepPhase::kPublish);
   if (is_idle_) return;
 
   build_batch(scheduled, options_.block_tokens, batch_);
@@ -130,7 +133,9 @@ void EngineLoop::step() {
   for (const Scheduled& row : scheduled) {
     if (row.copy) runner_.copy_block(*row.copy);
   }
+  mark(StepPhase::kBatch);
   const std::span<const float> logits = runner_.run(batch_.ragged);
+  mark(StepPhase::kForward);
   deliver(scheduled, logits, started_at);
 }
 
@@ -142,6 +147,7 @@ void EngineLoop::take_commands() {
     if (is_idle_) check_integrity();
     const auto limit = all_are_told_ ? std::nullopt : std::optional(kBeforeTellingAgain);
     commands_ = is_idle_ ? mailbox_->wait_and_take(limit) : mailbox_->take();
+    if (is_idle_) mark(StepPhase::kIdle);
     is_stopping_ = commands_.stop;
   }
   while (num_submissions_ < commands_.submissions.size()) admit(std::move(commands_.submissions[num_submissions_++]));
@@ -220,6 +226,7 @@ void EngineLoop::cancel(const Cancellation& cancellation) {
 void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits,
                          Clock::TimePoint started_at) {
   const StepCounts counts = delivery_.deliver(scheduled, batch_, logits, scheduler_.sequences());
+  mark(StepPhase::kSample);
   num_failures_in_a_row_ = 0;
   ++stats_.steps;
   stats_.generated_tokens_total += static_cast<std::size_t>(counts.generated_tokens);
@@ -242,7 +249,9 @@ void EngineLoop::finish_round() {
   }
   scheduler_.remove_ended();
   publish();
+  mark(StepPhase::kPublish);
   all_are_told_ = delivery_.flush();
+  mark(StepPhase::kSend);
 }
 
 /// Nobody knows what a failed step has left in the cache, so all sequences start over with what they have written so

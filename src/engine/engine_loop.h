@@ -16,6 +16,7 @@
 #include "engine/memory_budget.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
+#include "engine/step_profile.h"
 
 namespace redpoll::engine {
 
@@ -48,6 +49,9 @@ class EngineLoop {
   void give_up(std::string why);
   void shut_down() noexcept;
   void end_all() noexcept;
+  void mark(StepPhase phase) const {
+    if (options_.profile) options_.profile->mark(phase);
+  }
 
   EngineOptions options_;
   MemoryPlan plan_;

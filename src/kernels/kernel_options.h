@@ -2,11 +2,14 @@
 // name it.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "base/error.h"
 
 namespace redpoll::kernels {
+
+class KernelProfile;
 
 /// What activations are rounded to before they are multiplied with weights of 4 or 8 bits on a CPU. `kInt8` gives each
 /// group of 32 a scale of its own and sums exactly: the result is the same on every processor, off by at most half a
@@ -20,6 +23,7 @@ struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
   Activations activations = Activations::kFloat32;
+  std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 
 }  // namespace redpoll::kernels

@@ -3,10 +3,12 @@
 #include <mlx/device.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/topology.h"
 #include "kernels/kernels.h"
+#include "kernels/profiling_kernels.h"
 #include "kernels/reference.h"
 
 namespace redpoll::kernels {
@@ -16,8 +18,10 @@ std::unique_ptr<Kernels> make_kernels(const KernelOptions& options) {
   if (on_cpu) mx::disable_compile();
   if (!on_cpu || options.reference) return std::make_unique<ReferenceKernels>();
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::num_usable_cores();
-  return std::make_unique<cpu::CpuKernels>(cpu::choose_variant(std::getenv("REDPOLL_CPU")), num_threads,
-                                           options.activations);
+  std::unique_ptr<Kernels> kernels = std::make_unique<cpu::CpuKernels>(cpu::choose_variant(std::getenv("REDPOLL_CPU")),
+                                                                       num_threads, options.activations);
+  if (!options.profile) return kernels;
+  return std::make_unique<ProfilingKernels>(std::move(kernels), options.profile, options.activations);
 }
 
 }  // namespace redpoll::kernels

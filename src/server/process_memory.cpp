@@ -1,5 +1,9 @@
 #include "server/process_memory.h"
 
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
+
 #if defined(__linux__)
 #include <unistd.h>
 
@@ -40,5 +44,11 @@ std::optional<std::size_t> resident_bytes() {
 std::optional<std::size_t> resident_bytes() { return std::nullopt; }
 
 #endif
+
+void release_free_memory() {
+#if defined(__GLIBC__)
+  (void)malloc_trim(0);
+#endif
+}
 
 }  // namespace redpoll::server

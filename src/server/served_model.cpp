@@ -1,9 +1,13 @@
 #include "server/served_model.h"
 
 #include <cstdio>
+#include <future>
+#include <utility>
 
 #include "base/clock.h"
 #include "engine/checkpoint_loader.h"
+#include "engine/step_profile.h"
+#include "server/process_memory.h"
 
 namespace redpoll::server {
 namespace {
@@ -36,6 +40,21 @@ text::TemplateOptions template_options(const checkpoint::TokenizerInfo& tokenize
   return options;
 }
 
+struct TextSide {
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const text::ChatTemplate> chat_template;
+};
+
+Result<TextSide> make_text_side(const std::string& tokenizer_json, const std::optional<std::string>& chat_template,
+                                const text::TemplateOptions& options) {
+  TextSide made;
+  ASSIGN_OR_RETURN(made.tokenizer, text::Tokenizer::from_json(tokenizer_json));
+  if (chat_template) {
+    ASSIGN_OR_RETURN(made.chat_template, text::ChatTemplate::compile(*chat_template, options));
+  }
+  return made;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& location, const LoadOptions& options,
@@ -47,17 +66,26 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   auto model = std::make_shared<ServedModel>();
   model->id = options.alias.empty() ? location.name : options.alias;
   model->system_fingerprint = "fp_" + checkpoint.fingerprint.substr(0, 12);
-  ASSIGN_OR_RETURN(model->tokenizer, text::Tokenizer::from_json(checkpoint.tokenizer_json));
-  if (checkpoint.chat_template) {
-    ASSIGN_OR_RETURN(model->chat_template,
-                     text::ChatTemplate::compile(*checkpoint.chat_template, template_options(checkpoint.tokenizer)));
-  }
   model->generation = checkpoint.generation;
   model->stop_ids = checkpoint.tokenizer.eos_ids;
 
+  // Both take about as long: the text side on a thread of its own, the weights on the engine's.
   progress("preparing weights");
-  engine::ModelLoader loader = engine::checkpoint_loader(std::move(checkpoint), options.engine.kernel_options());
-  ASSIGN_OR_RETURN(model->engine, engine::Engine::start(engine_options(options.engine), std::move(loader)));
+  std::future<Result<TextSide>> text_side =
+      std::async(std::launch::async, make_text_side, std::move(checkpoint.tokenizer_json), checkpoint.chat_template,
+                 template_options(checkpoint.tokenizer));
+  engine::EngineOptions engine = engine_options(options.engine);
+  kernels::KernelOptions kernels = options.engine.kernel_options();
+  if (options.profile) {
+    engine.profile = options.profile;
+    kernels.profile = options.profile->kernels();
+  }
+  ASSIGN_OR_RETURN(model->engine,
+                   engine::Engine::start(engine, engine::checkpoint_loader(std::move(checkpoint), kernels)));
+  ASSIGN_OR_RETURN(TextSide made, text_side.get());
+  model->tokenizer = std::move(made.tokenizer);
+  model->chat_template = std::move(made.chat_template);
+  release_free_memory();  // the checkpoint's repacked bytes, which are as many as the weights
   const engine::EngineStats stats = model->engine->stats();
   model->vocab_size = stats.vocab_size;
   model->max_context = stats.max_context;

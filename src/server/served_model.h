@@ -35,6 +35,7 @@ struct ServedModel {
 struct LoadOptions {
   std::string alias;  // the served id; empty: the location's name
   EngineSettings engine;
+  std::shared_ptr<engine::StepProfile> profile = nullptr;  // set: told where the engine's time goes
 };
 
 /// A line for each step that takes time, on the calling thread.

@@ -35,6 +35,25 @@ def test_what_is_not_wanted_is_left_out_of_the_tables():
     assert "prefill of 16" in done.stderr
 
 
+def test_a_profile_sums_to_the_step():
+    done = run_program("bench", "--profile", "--batches", "1,2", "--depths", "32", "--prefills", "16",
+                       "--decode-tokens", "4", "--repetitions", "1", "--context-length", "512", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert all(limit > 0 for limit in report["roofline"].values())
+    figures = report["figures"]
+    names = ["decode at depth 32, batch 1", "decode at depth 32, batch 2", "prefill of 16"]
+    assert [figure["what"] for figure in figures] == names
+    for figure in figures:
+        rows = figure["rows"]
+        assert sum(row["ms"] for row in rows) == pytest.approx(figure["step_ms"])
+        assert sum(row["share"] for row in rows) == pytest.approx(1)
+        matmuls = [row for row in rows if row["name"] == "matmul"]
+        weights = sum(row["ms"] * row["gb_per_s"] for row in matmuls)  # MB of a step
+        assert weights > report["conditions"]["weight_bytes"] * 0.9e-6
+        assert {"attention", "rope", "sample", "between operations"} <= {row["name"] for row in rows}
+
+
 def test_a_list_with_a_hole_is_wrong_usage():
     done = run_program("bench", "--batches", "1,,2")
     assert done.returncode == 2
@@ -52,6 +71,16 @@ def test_a_server_of_its_own_is_measured_over_http():
         figures = report[name]
         assert 0 <= figures["p50"] <= figures["p90"] <= figures["p99"] <= figures["max"], name
     assert report["ttft_ms"]["p50"] > 0 and report["output_tokens_per_s"] > 0
+
+
+def test_streams_are_measured_while_a_long_prompt_comes_in():
+    done = run_program("bench", "serve", "--streams", "2", "--prompt-words", "8", "--max-tokens", "24",
+                       "--interfere-tokens", "120", "--step-tokens", "32", "--context-length", "512", "--json")
+    assert done.returncode == 0, done.stderr
+    figure = json.loads(done.stdout)["interference"]
+    assert figure["prompt_tokens"] >= 100 and figure["ttft_ms"] > 0
+    assert 0 < figure["calm_ms"]["p50"] <= figure["calm_ms"]["max"]
+    assert 0 < figure["disturbed_ms"]["p50"] <= figure["disturbed_ms"]["max"]
 
 
 def test_a_running_server_is_measured_by_its_url(server, model):

@@ -3,20 +3,32 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/park.h"
+
 namespace redpoll::kernels::cpu {
 namespace {
 
+using SpinClock = std::chrono::steady_clock;
+
 constexpr std::uint32_t kOpen = 1U << 31U;
+constexpr std::uint32_t kCallerSleeps = 1U << 30U;
+/// How long a helper waits for the next job before it sleeps, and the caller for the last parts of others. As long as
+/// it takes to go to sleep and be woken: a thread that is not on a core by then will not be for a time slice, which is
+/// a hundred times as long.
 constexpr auto kSpin = std::chrono::microseconds(20);
 constexpr int kPausesPerClockRead = 32;
 
-/// Tells the core that this is a spin loop.
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
+/// Spins until done() or for kSpin; returns the last done().
+template <typename Done>
+bool spin_until(const Done& done) {
+  const auto give_up_at = SpinClock::now() + kSpin;
+  do {
+    for (int i = 0; i < kPausesPerClockRead; ++i) {
+      if (done()) return true;
+      pause();
+    }
+  } while (SpinClock::now() < give_up_at);
+  return false;
 }
 
 }  // namespace
@@ -27,8 +39,7 @@ ThreadTeam::ThreadTeam(int num_threads) {
 
 ThreadTeam::~ThreadTeam() {
   stopping_.store(true, std::memory_order_relaxed);
-  jobs_.fetch_add(1, std::memory_order_release);
-  jobs_.notify_all();
+  announce(static_cast<int>(helpers_.size()));
   for (std::thread& helper : helpers_) helper.join();
 }
 
@@ -36,17 +47,28 @@ void ThreadTeam::run(const Job& job) {
   job_ = job;
   next_.store(0, std::memory_order_relaxed);
   gate_.store(kOpen, std::memory_order_release);
-  jobs_.fetch_add(1, std::memory_order_release);
-  jobs_.notify_all();
+  const std::int64_t parts = (job.count + job.grain - 1) / job.grain;
+  announce(static_cast<int>(std::min<std::int64_t>(parts - 1, num_threads() - 1)));
   work();
+  wait_for_helpers();
+}
+
+/// A helper counts itself as asleep before it looks at `jobs_` for the last time, and `jobs_` grows before the count is
+/// read: one of the two sees the other, since all four are sequentially consistent.
+void ThreadTeam::announce(int num_wanted) {
+  jobs_.fetch_add(1, std::memory_order_seq_cst);
+  if (num_asleep_.load(std::memory_order_seq_cst) > 0) unpark(jobs_, num_wanted);
+}
+
+/// A helper inside has at most one part left to finish. One that is not on a core has to get there first, and a caller
+/// that spins or yields meanwhile takes the time away from it and from itself.
+void ThreadTeam::wait_for_helpers() {
   gate_.fetch_and(~kOpen, std::memory_order_relaxed);
-  // A helper inside has at most one part left to finish. If it was descheduled, spinning would only keep it waiting.
-  for (int pauses = 0; gate_.load(std::memory_order_acquire) != 0; ++pauses) {
-    if (pauses < 10'000) {
-      pause();
-    } else {
-      std::this_thread::yield();
-    }
+  if (spin_until([this] { return gate_.load(std::memory_order_acquire) == 0; })) return;
+  std::uint32_t gate = gate_.fetch_or(kCallerSleeps, std::memory_order_acquire) | kCallerSleeps;
+  while (gate != kCallerSleeps) {
+    park(gate_, gate);
+    gate = gate_.load(std::memory_order_acquire);
   }
 }
 
@@ -66,17 +88,16 @@ bool ThreadTeam::try_enter() {
   return false;
 }
 
+void ThreadTeam::leave() {
+  if (gate_.fetch_sub(1, std::memory_order_release) == (kCallerSleeps | 1U)) unpark(gate_, 1);
+}
+
 std::uint32_t ThreadTeam::wait_for_job(std::uint32_t seen) {
-  const auto sleep_at = std::chrono::steady_clock::now() + kSpin;
-  while (true) {
-    for (int i = 0; i < kPausesPerClockRead; ++i) {
-      const std::uint32_t jobs = jobs_.load(std::memory_order_acquire);
-      if (jobs != seen) return jobs;
-      pause();
-    }
-    if (std::chrono::steady_clock::now() >= sleep_at) break;
+  if (!spin_until([&] { return jobs_.load(std::memory_order_acquire) != seen; })) {
+    num_asleep_.fetch_add(1, std::memory_order_seq_cst);
+    while (jobs_.load(std::memory_order_seq_cst) == seen) park(jobs_, seen);
+    num_asleep_.fetch_sub(1, std::memory_order_relaxed);
   }
-  jobs_.wait(seen, std::memory_order_acquire);
   return jobs_.load(std::memory_order_acquire);
 }
 
@@ -87,7 +108,7 @@ void ThreadTeam::helper_loop() {
     if (stopping_.load(std::memory_order_relaxed)) return;
     if (!try_enter()) continue;
     work();
-    gate_.fetch_sub(1, std::memory_order_release);
+    leave();
   }
 }
 

@@ -1,8 +1,11 @@
 // ThreadTeam: fork/join inside one kernel. A fork costs under a microsecond, because helpers spin for about 20
-// microseconds after each job before they sleep; a pool of tasks would cost more than most kernels take.
+// microseconds after each job before they sleep; a pool of tasks would cost more than most kernels take. Made for
+// machines that others use too: nobody spins longer than that, and nobody yields, so that what a busy core takes from
+// one thread costs the others no more than its share.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -41,15 +44,24 @@ class ThreadTeam {
   };
 
   void run(const Job& job);
+  void announce(int num_wanted);
+  void wait_for_helpers();
   void work();
+
   void helper_loop();
   [[nodiscard]] std::uint32_t wait_for_job(std::uint32_t seen);
   [[nodiscard]] bool try_enter();
+  void leave();
 
-  Job job_;                             // written while no helper is inside
-  std::atomic<std::int64_t> next_{0};   // first index that nobody has taken
-  std::atomic<std::uint32_t> gate_{0};  // kOpen while a job accepts helpers, plus the number of helpers inside
-  std::atomic<std::uint32_t> jobs_{0};  // counts jobs: what helpers wait for
+  // Apart, because threads that wait read the one while others write the other.
+  static constexpr std::size_t kCacheLine = 64;
+
+  Job job_;                                                 // written while no helper is inside
+  alignas(kCacheLine) std::atomic<std::int64_t> next_{0};   // first index that nobody has taken
+  alignas(kCacheLine) std::atomic<std::uint32_t> gate_{0};  // kOpen while a job accepts helpers, kCallerSleeps, and the
+                                                            // number of helpers inside
+  alignas(kCacheLine) std::atomic<std::uint32_t> jobs_{0};  // counts jobs: what helpers wait for
+  std::atomic<std::uint32_t> num_asleep_{0};                // helpers that do so asleep
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> helpers_;
 };

@@ -106,7 +106,7 @@ TEST_F(LoadTest, WhatIsNoUrlIsAnError) {
 // Events by hand, so that times are known.
 class StreamStateTest : public ::testing::Test {
  protected:
-  StreamStateTest() { state_.sent_at = at(0); }
+  StreamStateTest() { state_.sample.sent_at = at(0); }
   static std::chrono::steady_clock::time_point at(int ms) {
     return std::chrono::steady_clock::time_point(milliseconds(ms));
   }
@@ -127,7 +127,7 @@ TEST_F(StreamStateTest, TimesRunFromSendingToTheFirstTokenAndThenBetweenThem) {
 TEST_F(StreamStateTest, TokensCountWhereTheServerTellsThem) {
   ASSERT_TRUE(internal::take_event(state_, R"({"choices": [{"text": "", "token_ids": [7]}]})", at(10)));
   ASSERT_TRUE(internal::take_event(state_, R"({"choices": [{"text": "x", "token_ids": []}]})", at(20)));
-  EXPECT_EQ(state_.num_events, 1);
+  EXPECT_EQ(state_.sample.tokens_at.size(), 1U);
   EXPECT_EQ(state_.sample.ttft_ms, 10);
 }
 

@@ -1,16 +1,12 @@
-// What CPU kernels stand on: buffers, the fork/join team, the choice of a variant and of a number of threads.
+// What CPU kernels stand on: buffers and the choice of a variant.
 #include <gmock/gmock.h>
 #include <mlx/device.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <thread>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/host_view.h"
-#include "kernels/cpu/parallel_for.h"
-#include "kernels/cpu/topology.h"
 #include "unit/kernels/fixtures.h"
 
 namespace redpoll::kernels::cpu {
@@ -83,68 +79,6 @@ TEST(HostViewTest, KeepsTheArrayThatItReads) {
   }();
   EXPECT_NE(make_array({100}).data, data);
   EXPECT_EQ(view.data(), data);
-}
-
-/// Sums [0, count) in parts and checks that each index was visited once.
-void expect_every_index_once(ThreadTeam& team, std::int64_t count, std::int64_t grain) {
-  std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
-  std::atomic<int> bad_parts{0};
-  team.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    if (begin < 0 || begin >= end || end > count) bad_parts.fetch_add(1);
-    for (std::int64_t i = begin; i < end; ++i) visits[static_cast<std::size_t>(i)].fetch_add(1);
-  });
-  EXPECT_EQ(bad_parts.load(), 0);
-  for (const auto& visit : visits) ASSERT_EQ(visit.load(), 1);
-}
-
-TEST(ThreadTeamTest, VisitsEveryIndexOnce) {
-  for (const int threads : {1, 2, 3, 5}) {
-    ThreadTeam team(threads);
-    EXPECT_EQ(team.num_threads(), threads);
-    for (const std::int64_t count : {0, 1, 2, 7, 64, 1'000}) {
-      for (const std::int64_t grain : {1, 3, 64, 5'000}) expect_every_index_once(team, count, grain);
-    }
-  }
-}
-
-TEST(ThreadTeamTest, SurvivesManyShortJobsWithAndWithoutPauses) {
-  ThreadTeam team(3);
-  std::vector<std::int64_t> plain(64);  // written without atomics: the join must order the writes
-  for (int job = 0; job < 5'000; ++job) {
-    team.parallel_for(64, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) plain[static_cast<std::size_t>(i)] += i;
-    });
-    if (job % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // let helpers fall asleep
-  }
-  for (std::int64_t i = 0; i < 64; ++i) ASSERT_EQ(plain[static_cast<std::size_t>(i)], 5'000 * i);
-}
-
-TEST(ThreadTeamTest, UsesItsHelpers) {
-  ThreadTeam team(2);
-  const auto caller = std::this_thread::get_id();
-  std::atomic<bool> helped{false};
-  // The caller's parts wait for a helper, so that this ends only if one comes.
-  team.parallel_for(2, 1, [&](std::int64_t, std::int64_t) {
-    if (std::this_thread::get_id() != caller) helped = true;
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!helped && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
-  });
-  EXPECT_TRUE(helped);
-}
-
-TEST(TopologyTest, ReadsAControlGroupsQuota) {
-  EXPECT_EQ(cores_of_quota("max 100000"), 0);
-  EXPECT_EQ(cores_of_quota("200000 100000"), 2);
-  EXPECT_EQ(cores_of_quota("150000 100000"), 2);
-  EXPECT_EQ(cores_of_quota("50000 100000"), 1);
-  for (const char* broken : {"", "max", "100000", "100000 ", "-1 100000", "100000 0", "x y"}) {
-    EXPECT_EQ(cores_of_quota(broken), 0) << broken;
-  }
-}
-
-TEST(TopologyTest, FindsAtLeastOneCoreAndNoMoreThanTheMachineHas) {
-  EXPECT_GE(num_usable_cores(), 1);
-  EXPECT_LE(num_usable_cores(), static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
 }
 
 TEST(VariantTest, IsTheFastestUnlessOneIsNamed) {

@@ -1,0 +1,164 @@
+#include "kernels/profiling_kernels.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace redpoll::kernels {
+namespace {
+
+using ProfileClock = std::chrono::steady_clock;
+
+/// Adds the time of its life to a profile.
+class Measured {
+ public:
+  Measured(KernelProfile& profile, const char* operation, std::string shape, const Work& work)
+      : profile_(profile), key_(operation, std::move(shape)), work_(work), started_at_(ProfileClock::now()) {}
+  ~Measured() { profile_.add(key_, work_, ProfileClock::now() - started_at_); }
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
+
+ private:
+  KernelProfile& profile_;
+  OperationKey key_;
+  Work work_;
+  ProfileClock::time_point started_at_;
+};
+
+double bytes_of(const mx::array& x) { return static_cast<double>(x.nbytes()); }
+double size_of(const mx::array& x) { return static_cast<double>(x.size()); }
+
+/// "576" or "9 x 64": all axes but the tokens.
+std::string shape_of(const mx::array& x) {
+  std::string text;
+  for (int axis = 1; axis < static_cast<int>(x.ndim()); ++axis) {
+    text += (text.empty() ? "" : " x ") + std::to_string(x.shape(axis));
+  }
+  return text;
+}
+
+/// What activations are multiplied as.
+enum class Arithmetic { kFloat, kInt8 };
+
+class ProfiledMatrix final : public Matrix {
+ public:
+  ProfiledMatrix(std::shared_ptr<const Matrix> measured, std::shared_ptr<KernelProfile> profile, const char* type,
+                 Arithmetic arithmetic)
+      : Matrix(measured->out_features(), measured->in_features()),
+        measured_(std::move(measured)),
+        profile_(std::move(profile)),
+        shape_(std::to_string(in_features()) + " -> " + std::to_string(out_features()) + ' ' + type),
+        arithmetic_(arithmetic) {}
+
+  [[nodiscard]] mx::array multiply(const mx::array& x) const override {
+    const double rows = size_of(x) / in_features();
+    Work work{.bytes = static_cast<double>(num_bytes()) + rows * (in_features() + out_features()) * sizeof(float)};
+    (arithmetic_ == Arithmetic::kInt8 ? work.int8_ops : work.float_ops) = 2 * rows * in_features() * out_features();
+    const Measured measured(*profile_, "matmul", shape_, work);
+    return measured_->multiply(x);
+  }
+
+  [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override {
+    const double row_bytes = static_cast<double>(num_bytes()) / out_features() + in_features() * sizeof(float);
+    const Measured measured(*profile_, "gather rows", shape_, {.bytes = size_of(ids) * row_bytes});
+    return measured_->gather_rows(ids);
+  }
+
+  [[nodiscard]] std::size_t num_bytes() const override { return measured_->num_bytes(); }
+
+ private:
+  std::shared_ptr<const Matrix> measured_;
+  std::shared_ptr<KernelProfile> profile_;
+  std::string shape_;
+  Arithmetic arithmetic_;
+};
+
+}  // namespace
+
+Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBatch& batch) {
+  double context_tokens = 0;  // whose keys and values are read
+  double seen_tokens = 0;     // by all query tokens together
+  for (const BatchRow& row : batch.rows) {
+    context_tokens += row.num_computed + row.num_tokens;
+    // Token i of the row sees num_computed + i + 1.
+    seen_tokens += row.num_tokens * (row.num_computed + (row.num_tokens + 1) / 2.0);
+  }
+  const double blocks = storage.keys.shape(0);
+  const double bytes_per_token = (bytes_of(storage.keys) + bytes_of(storage.values)) / blocks / batch.block_tokens;
+  const double query_bytes = static_cast<double>(batch.num_tokens()) * q[1] * q[2] * sizeof(float);
+  return {.bytes = context_tokens * bytes_per_token + 2 * query_bytes, .float_ops = 4 * seen_tokens * q[1] * q[2]};
+}
+
+std::shared_ptr<const Matrix> ProfilingKernels::make_matrix(MatrixWeights weights) const {
+  static constexpr const char* kQuantized[] = {"", "", "q2", "q3", "q4", "q5", "q6", "", "q8"};
+  static constexpr const char* kDense[] = {"f32", "f16", "bf16"};
+  const int bits = weights.bits;
+  const char* type = bits == 0 ? kDense[static_cast<int>(weights.type)] : kQuantized[bits];
+  const bool is_int8 = activations_ == Activations::kInt8 && (bits == 4 || bits == 8);
+  return std::make_shared<ProfiledMatrix>(measured_->make_matrix(std::move(weights)), profile_, type,
+                                          is_int8 ? Arithmetic::kInt8 : Arithmetic::kFloat);
+}
+
+KvStorage ProfilingKernels::make_kv_storage(const KvShape& shape) const { return measured_->make_kv_storage(shape); }
+
+mx::array ProfilingKernels::rms_norm(const mx::array& x, const mx::array& weight, float eps) const {
+  const Measured measured(*profile_, "norm", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = 4 * size_of(x)});
+  return measured_->rms_norm(x, weight, eps);
+}
+
+ResidualNorm ProfilingKernels::add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
+                                            float eps) const {
+  const Measured measured(*profile_, "add and norm", shape_of(x),
+                          {.bytes = 4 * bytes_of(x), .float_ops = 5 * size_of(x)});
+  return measured_->add_rms_norm(x, residual, weight, eps);
+}
+
+mx::array ProfilingKernels::add(const mx::array& x, const mx::array& y) const {
+  const Measured measured(*profile_, "add", shape_of(x), {.bytes = 3 * bytes_of(x), .float_ops = size_of(x)});
+  return measured_->add(x, y);
+}
+
+mx::array ProfilingKernels::add_bias(const mx::array& x, const mx::array& bias) const {
+  const Measured measured(*profile_, "add bias", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
+  return measured_->add_bias(x, bias);
+}
+
+mx::array ProfilingKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
+  const Measured measured(*profile_, "silu and multiply", shape_of(up),
+                          {.bytes = 3 * bytes_of(up), .float_ops = 4 * size_of(up)});
+  return measured_->silu_multiply(gate, up);
+}
+
+mx::array ProfilingKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
+  const Measured measured(*profile_, "rope", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = 3 * size_of(x)});
+  return measured_->rope(x, batch, spec);
+}
+
+void ProfilingKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
+                                const RaggedBatch& batch) const {
+  const double stored = static_cast<double>(storage.keys.itemsize()) / sizeof(float);
+  const Measured measured(*profile_, "write K and V", shape_of(k),
+                          {.bytes = (1 + stored) * (bytes_of(k) + bytes_of(v))});
+  measured_->write_kv(storage, k, v, batch);
+}
+
+mx::array ProfilingKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                            float scale) const {
+  const Measured measured(*profile_, "attention", shape_of(q), attention_work(q.shape(), storage, batch));
+  return measured_->paged_attention(q, storage, batch, scale);
+}
+
+mx::array ProfilingKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {
+  const double row_bytes = bytes_of(x) / x.shape(0);
+  const Measured measured(*profile_, "take rows", shape_of(x),
+                          {.bytes = 2 * row_bytes * static_cast<double>(rows.size())});
+  return measured_->take_rows(x, rows);
+}
+
+void ProfilingKernels::copy_block(KvStorage& storage, int from, int to) const {
+  const double block_bytes = (bytes_of(storage.keys) + bytes_of(storage.values)) / storage.keys.shape(0);
+  const Measured measured(*profile_, "copy block", "", {.bytes = 2 * block_bytes});
+  measured_->copy_block(storage, from, to);
+}
+
+}  // namespace redpoll::kernels

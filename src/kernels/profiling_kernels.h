@@ -1,0 +1,47 @@
+// ProfilingKernels: a kernel set that measures another: each operation's time, and the work it cannot do without, go
+// into a KernelProfile. For eager kernels only, which have done their work when they return.
+#pragma once
+
+#include <memory>
+
+#include "kernels/kernels.h"
+#include "kernels/profile.h"
+
+namespace redpoll::kernels {
+
+class ProfilingKernels final : public Kernels {
+ public:
+  ProfilingKernels(std::unique_ptr<Kernels> measured, std::shared_ptr<KernelProfile> profile, Activations activations)
+      : measured_(std::move(measured)), profile_(std::move(profile)), activations_(activations) {}
+
+  [[nodiscard]] std::string_view name() const override { return measured_->name(); }
+
+  [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
+
+  [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
+  [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
+                                          float eps) const override;
+  [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
+  [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
+  [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
+
+  [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;
+  void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const override;
+  [[nodiscard]] mx::array paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                          float scale) const override;
+
+  [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
+  void copy_block(KvStorage& storage, int from, int to) const override;
+
+ private:
+  std::unique_ptr<Kernels> measured_;
+  std::shared_ptr<KernelProfile> profile_;
+  Activations activations_;  // of measured_
+};
+
+/// The work of attention: keys and values of each row's context once, queries and results; per query token and head
+/// two multiply-adds for each of the head_dim elements of a token that it sees.
+[[nodiscard]] Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBatch& batch);
+
+}  // namespace redpoll::kernels
