@@ -2,6 +2,8 @@
 // name it.
 #pragma once
 
+#include "kernels/kv_type.h"
+
 #include <string_view>
 
 #include "base/error.h"
@@ -20,6 +22,7 @@ struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
   Activations activations = Activations::kFloat32;
+  KvType kv_type = KvType::kF16;  // of kernels on a CPU
 };
 
 }  // namespace redpoll::kernels

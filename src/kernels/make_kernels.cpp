@@ -17,7 +17,7 @@ std::unique_ptr<Kernels> make_kernels(const KernelOptions& options) {
   if (!on_cpu || options.reference) return std::make_unique<ReferenceKernels>();
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::num_usable_cores();
   return std::make_unique<cpu::CpuKernels>(cpu::choose_variant(std::getenv("REDPOLL_CPU")), num_threads,
-                                           options.activations);
+                                           options.activations, options.kv_type);
 }
 
 }  // namespace redpoll::kernels

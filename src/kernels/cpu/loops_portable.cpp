@@ -38,6 +38,7 @@ constexpr Loops kLoops{.lanes = kLanes,
                        .attention = attention,
                        .merge_attention = merge_attention,
                        .finish_attention = finish_attention,
+                       .to_halves = to_halves,
                        .rms_norm = rms_norm,
                        .add = add_arrays,
                        .silu_multiply = silu_multiply};
