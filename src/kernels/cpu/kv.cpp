@@ -17,12 +17,12 @@ int padded(int n) { return (n + kPadding - 1) / kPadding * kPadding; }
 template <typename T>
 class TokenWriter {
  public:
-  TokenWriter(const Loops& loops, KvStorage& storage, std::int64_t head_dim)
+  TokenWriter(const Loops& loops, KvStorage& storage)
       : loops_(loops),
         keys_(reinterpret_cast<T*>(storage.keys.data<std::byte>())),
         values_(reinterpret_cast<T*>(storage.values.data<std::byte>())),
         kv_heads_(storage.keys.shape(1)),
-        head_dim_(head_dim),
+        head_dim_(storage.keys.shape(2)),
         key_stride_(storage.keys.shape(3)),
         block_tokens_(storage.values.shape(2)),
         value_stride_(storage.values.shape(3)) {}
@@ -89,13 +89,10 @@ KvStorage CpuKernels::make_kv_storage(const KvShape& shape) const {
 void CpuKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const {
   const HostView keys(k);
   const HostView values(v);
-  const std::int64_t head_dim = k.shape(2);
   if (context_->kv_type == KvType::kF16) {
-    write_rows(context_->team, TokenWriter<Half>(context_->loops, storage, head_dim), keys.data(), values.data(),
-               batch);
+    write_rows(context_->team, TokenWriter<Half>(context_->loops, storage), keys.data(), values.data(), batch);
   } else {
-    write_rows(context_->team, TokenWriter<float>(context_->loops, storage, head_dim), keys.data(), values.data(),
-               batch);
+    write_rows(context_->team, TokenWriter<float>(context_->loops, storage), keys.data(), values.data(), batch);
   }
 }
 

@@ -118,6 +118,8 @@ struct Loops {
   /// Rounds to the nearest half, ties to even; what is beyond the largest one becomes that, NaN stays NaN.
   void (*to_halves)(const float* x, std::int64_t size, Half* out);
 
+  /// Turns each pair (x[i], x[i + half]) by the angle whose cosine and sine are cos[i] and sin[i].
+  void (*rotate)(const float* x, const float* cos, const float* sin, int half, float* out);
   /// out = x * weight / sqrt(mean(x^2) + eps) over `size` elements.
   void (*rms_norm)(const float* x, const float* weight, float eps, int size, float* out);
   void (*add)(const float* x, const float* y, std::int64_t size, float* out);

@@ -48,6 +48,7 @@ constexpr Loops kLoops{.lanes = kLanes,
                        .merge_attention = merge_attention,
                        .finish_attention = finish_attention,
                        .to_halves = to_halves,
+                       .rotate = rotate,
                        .rms_norm = rms_norm,
                        .add = add_arrays,
                        .silu_multiply = silu_multiply};

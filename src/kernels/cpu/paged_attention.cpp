@@ -35,11 +35,10 @@ struct TilePart {
 
 class PagedAttention {
  public:
-  PagedAttention(const HostView& q, const mx::Shape& q_shape, const KvStorage& storage, const RaggedBatch& batch,
-                 float scale)
+  PagedAttention(const HostView& q, const KvStorage& storage, const RaggedBatch& batch, float scale)
       : q_(q.data()),
-        num_heads_(q_shape[1]),
-        head_dim_(q_shape[2]),
+        head_dim_(storage.keys.shape(2)),
+        num_heads_(static_cast<int>(q.size() / (std::int64_t{batch.num_tokens()} * head_dim_))),
         kv_type_(storage.keys.dtype() == mx::float16 ? KvType::kF16 : KvType::kF32),
         keys_(storage.keys.data<std::byte>()),
         values_(storage.values.data<std::byte>()),
@@ -198,8 +197,8 @@ class PagedAttention {
   }
 
   const float* q_;
-  int num_heads_;
   int head_dim_;
+  int num_heads_;
   KvType kv_type_;
   const std::byte* keys_;
   const std::byte* values_;
@@ -222,7 +221,7 @@ mx::array CpuKernels::paged_attention(const mx::array& q, const KvStorage& stora
                                       float scale) const {
   const HostView queries(q);
   HostArray out = make_array(q.shape());
-  PagedAttention(queries, q.shape(), storage, batch, scale).run(*context_, out.data);
+  PagedAttention(queries, storage, batch, scale).run(*context_, out.data);
   return std::move(out.array);
 }
 
