@@ -1,10 +1,13 @@
 // attention_bench: what attention costs in one step of the starter model's shape (30 layers, 9 query and 3 kv heads of
 // 64), layer after layer as in a forward pass, so that K and V come from memory as far as they do there.
 //
-// usage: attention_bench [THREADS [VARIANT]]     default: one per physical core, every variant that this machine has
+// usage: attention_bench [THREADS [VARIANT [STEP]]]
+//   THREADS  default, also for 0: one per physical core
+//   VARIANT  only this one, as in REDPOLL_CPU; default, also for all: every variant that this machine has
+//   STEP     only steps whose name contains this
 //
-// One row per workload and kernel variant: milliseconds of all layers (median of the repetitions, and the least), the
-// bytes of K and V that a perfect kernel reads once, and the multiply-adds of the tokens that are seen.
+// One row per workload and kernel variant: milliseconds of attention of all layers (median of the repetitions, and the
+// least), the bytes of K and V that a perfect kernel reads once, and the multiply-adds of the tokens that are seen.
 #include <fmt/format.h>
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
@@ -84,22 +87,41 @@ void fill(const Kernels& kernels, KvStorage& storage, const Workload& workload, 
 struct Times {
   double median_ms = 0;
   double least_ms = 0;
+  double write_ms = 0;  // of K and V, median
 };
 
-Times measure(const Kernels& kernels, const Workload& workload, const std::vector<KvStorage>& layers) {
+double median(std::vector<double> times) {
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
+Times measure(const Kernels& kernels, const Workload& workload, std::vector<KvStorage>& layers) {
   const RaggedBatch batch = make_batch(workload);
   const mx::array q = random_array({batch.num_tokens(), kHeads, kHeadDim}, 1);
+  const mx::array kv = random_array({batch.num_tokens(), kKvHeads, kHeadDim}, 2);
+  std::vector<double> attention;
+  std::vector<double> writing;
   const auto run = [&] {
-    const auto start = std::chrono::steady_clock::now();
-    for (const KvStorage& storage : layers) static_cast<void>(kernels.paged_attention(q, storage, batch, 0.125F));
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    using std::chrono::steady_clock;
+    using Milliseconds = std::chrono::duration<double, std::milli>;
+    const auto start = steady_clock::now();
+    steady_clock::duration written{0};
+    for (KvStorage& storage : layers) {
+      const auto before = steady_clock::now();
+      kernels.write_kv(storage, kv, kv, batch);
+      written += steady_clock::now() - before;
+      static_cast<void>(kernels.paged_attention(q, storage, batch, 0.125F));
+    }
+    attention.push_back(Milliseconds(steady_clock::now() - start - written).count());
+    writing.push_back(Milliseconds(written).count());
   };
-  std::vector<double> times{run()};
-  const int repetitions = std::clamp(static_cast<int>(kSecondsPerWorkload * 1000 / run()), 5, 300);
-  times.clear();
-  for (int i = 0; i < repetitions; ++i) times.push_back(run());
-  std::ranges::sort(times);
-  return {times[times.size() / 2], times.front()};
+  run();
+  run();
+  const int repetitions = std::clamp(static_cast<int>(kSecondsPerWorkload * 1000 / attention.back()), 5, 300);
+  attention.clear();
+  writing.clear();
+  for (int i = 0; i < repetitions; ++i) run();
+  return {median(attention), std::ranges::min(attention), median(writing)};
 }
 
 void report(const Kernels& kernels, const Workload& workload) {
@@ -118,9 +140,9 @@ void report(const Kernels& kernels, const Workload& workload) {
   const double seen = workload.tokens * (workload.computed + (workload.tokens + 1) / 2.0) * workload.batch;
   const double operations = 4.0 * seen * kHeads * kHeadDim * kLayers;
   const std::string_view stored = layers[0].keys.itemsize() == 2 ? "f16" : "f32";
-  fmt::print("{:<20} {:<13} {:<4} {:>9.3f} {:>9.3f} {:>8.1f} {:>8.1f} {:>8.1f}\n", workload.name, kernels.name(),
-             stored, times.median_ms, times.least_ms, bytes / 1e6, bytes / times.median_ms / 1e6,
-             operations / times.median_ms / 1e6);
+  fmt::print("{:<20} {:<13} {:<4} {:>9.3f} {:>9.3f} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.3f}\n", workload.name,
+             kernels.name(), stored, times.median_ms, times.least_ms, bytes / 1e6, bytes / times.median_ms / 1e6,
+             operations / times.median_ms / 1e6, times.write_ms);
 }
 
 int to_int(std::string_view text) {
@@ -129,14 +151,15 @@ int to_int(std::string_view text) {
   return value;
 }
 
-void run(int threads, std::string_view only) {
+void run(int threads, std::string_view only_variant, std::string_view only_step) {
   fmt::print("{} threads, {} layers, {}/{} heads of {}, blocks of {}\n\n", threads, kLayers, kHeads, kKvHeads, kHeadDim,
              kBlockTokens);
-  fmt::print("{:<20} {:<13} {:<4} {:>9} {:>9} {:>8} {:>8} {:>8}\n", "step", "kernels", "KV", "ms", "least", "KV MB",
-             "GB/s", "GFLOP/s");
+  fmt::print("{:<20} {:<13} {:<4} {:>9} {:>9} {:>8} {:>8} {:>8} {:>9}\n", "step", "kernels", "KV", "ms", "least",
+             "KV MB", "GB/s", "GFLOP/s", "write ms");
   for (const Workload& workload : kWorkloads) {
+    if (workload.name.find(only_step) == std::string::npos) continue;
     for (const cpu::Variant variant : cpu::available_variants()) {
-      if (!only.empty() && cpu::variant_name(variant) != only) continue;
+      if (only_variant != "all" && cpu::variant_name(variant) != only_variant) continue;
       for (const KvType type : {KvType::kF16, KvType::kF32}) {
         report(cpu::CpuKernels(variant, threads, Activations::kFloat32, type), workload);
       }
@@ -149,5 +172,6 @@ void run(int threads, std::string_view only) {
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? redpoll::kernels::to_int(argv[1]) : 0;
-  redpoll::kernels::run(threads > 0 ? threads : redpoll::kernels::cpu::num_usable_cores(), argc > 2 ? argv[2] : "");
+  redpoll::kernels::run(threads > 0 ? threads : redpoll::kernels::cpu::num_usable_cores(), argc > 2 ? argv[2] : "all",
+                        argc > 3 ? argv[3] : "");
 }

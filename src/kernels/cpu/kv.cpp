@@ -29,6 +29,18 @@ class TokenWriter {
 
   [[nodiscard]] std::int64_t dim() const { return kv_heads_ * head_dim_; }
 
+  /// Fetches what `write` will touch: a cache line for every dimension of every head, which the processor would wait
+  /// for one by one.
+  void fetch(std::int64_t block, std::int64_t place) const {
+    constexpr std::int64_t kLine = 64 / sizeof(T);
+    for (std::int64_t head = block * kv_heads_; head < (block + 1) * kv_heads_; ++head) {
+      const T* key = keys_ + head * head_dim_ * key_stride_ + place;
+      for (std::int64_t d = 0; d < head_dim_; ++d) __builtin_prefetch(key + d * key_stride_, 1);
+      const T* value = values_ + (head * block_tokens_ + place) * value_stride_;
+      for (std::int64_t d = 0; d < head_dim_; d += kLine) __builtin_prefetch(value + d, 1);
+    }
+  }
+
   void write(std::int64_t block, std::int64_t place, const float* k, const float* v) const {
     static thread_local std::vector<T> stored;
     stored.resize(static_cast<std::size_t>(head_dim_));
@@ -65,6 +77,11 @@ template <typename T>
 void write_rows(ThreadTeam& team, const TokenWriter<T>& writer, const float* k, const float* v,
                 const RaggedBatch& batch) {
   const std::int64_t dim = writer.dim();
+  for (const BatchRow& row : batch.rows) {
+    if (row.num_tokens > 1) continue;  // the tokens of a chunk share lines
+    writer.fetch(batch.block_table(row)[static_cast<std::size_t>(row.num_computed / batch.block_tokens)],
+                 row.num_computed % batch.block_tokens);
+  }
   for (const BatchRow& row : batch.rows) {
     const auto table = batch.block_table(row);
     team.parallel_for(row.num_tokens, rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
