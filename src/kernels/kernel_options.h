@@ -2,11 +2,10 @@
 // name it.
 #pragma once
 
-#include "kernels/kv_type.h"
-
 #include <string_view>
 
 #include "base/error.h"
+#include "kernels/kv_type.h"
 
 namespace redpoll::kernels {
 
