@@ -3,9 +3,11 @@
 // The CPU set (eager, our own loops over host memory) derives from it and replaces what it has a faster version of, as
 // GPU sets will with primitives; neither nn/ nor models/ notice.
 //
-// Shapes: "tokens" is the flat number of tokens of a RaggedBatch. Activations are float32 on a CPU (stock MLX sums
-// bfloat16 products in bfloat16 there) and the checkpoint's own type on a GPU. Arguments are checked by the callers in
-// nn/, once, when a model is built. Everything here runs on the engine thread.
+// Shapes: "tokens" is the flat number of tokens of a RaggedBatch. Heads of a token stand side by side, so what
+// attention reads may be (tokens, heads * head_dim), as a projection gives it, or (tokens, heads, head_dim).
+// Activations are float32 on a CPU (stock MLX sums bfloat16 products in bfloat16 there) and the checkpoint's own type
+// on a GPU. Arguments are checked by the callers in nn/, once, when a model is built. Everything here runs on the
+// engine thread.
 #pragma once
 
 #include <mlx/array.h>
@@ -34,9 +36,10 @@ struct KvShape {
   int head_dim = 0;
 };
 
-/// Rotary embedding of the first `dims` of each head. Pairs are (i, i + dims/2), or (2i, 2i + 1) if `interleaved`.
-/// `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians.
+/// Rotary embedding of the first `dims` of each head of `head_dim`. Pairs are (i, i + dims/2), or (2i, 2i + 1) if
+/// `interleaved`. `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians.
 struct RopeSpec {
+  int head_dim = 0;
   int dims = 0;
   bool interleaved = false;
   std::vector<float> inverse_frequencies;
@@ -68,11 +71,11 @@ class Kernels {
   /// silu(gate) * up, elementwise, both (tokens, dim).
   [[nodiscard]] virtual mx::array silu_multiply(const mx::array& gate, const mx::array& up) const = 0;
 
-  /// x (tokens, heads, head_dim) rotated by each token's position in batch.positions.
+  /// The heads of x rotated by each token's position in batch.positions.
   [[nodiscard]] virtual mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const = 0;
-  /// Stores k and v (tokens, kv_heads, head_dim) at each token's place in its row's blocks.
+  /// Stores the kv heads of k and v at each token's place in its row's blocks.
   virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const = 0;
-  /// Causal attention of q (tokens, heads, head_dim) over each row's own blocks, write_kv done -> same shape. A token
+  /// Causal attention of the heads of q over each row's own blocks, write_kv done -> same shape. A token
   /// at position p sees positions 0..p of its row. heads is a multiple of kv_heads; head h reads kv head
   /// h / (heads / kv_heads). Scores are scaled by `scale` before the softmax.
   [[nodiscard]] virtual mx::array paged_attention(const mx::array& q, const KvStorage& storage,

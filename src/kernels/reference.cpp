@@ -106,6 +106,9 @@ mx::array gather_blocks(const mx::array& pool, const mx::array& table, int num_t
   return mx::expand_dims(mx::transpose(used, {1, 0, 2}), 0);
 }
 
+/// x (tokens, heads * head_dim) or already split -> (tokens, heads, head_dim).
+mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x, {x.shape(0), -1, head_dim}); }
+
 }  // namespace
 
 std::shared_ptr<const Matrix> ReferenceKernels::make_matrix(MatrixWeights weights) const {
@@ -140,7 +143,8 @@ mx::array ReferenceKernels::silu_multiply(const mx::array& gate, const mx::array
 
 mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
   const int tokens = x.shape(0);
-  const int heads = x.shape(1);
+  const mx::array split = split_by_head(x, spec.head_dim);
+  const int heads = split.shape(1);
   const int half = spec.dims / 2;
   const mx::array positions = mx::array(batch.positions.data(), {tokens, 1, 1}, mx::float32);
   const mx::array angles =
@@ -150,7 +154,7 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
 
   // (tokens, heads, half, 2) if the pairs are neighbours, else (tokens, heads, 2, half).
   const int pair_axis = spec.interleaved ? 3 : 2;
-  const mx::array rotated = mx::slice(x, {0, 0, 0}, {tokens, heads, spec.dims});
+  const mx::array rotated = mx::slice(split, {0, 0, 0}, {tokens, heads, spec.dims});
   const mx::array pairs = mx::astype(
       mx::reshape(rotated, spec.interleaved ? mx::Shape{tokens, heads, half, 2} : mx::Shape{tokens, heads, 2, half}),
       mx::float32);
@@ -160,19 +164,21 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
       {mx::subtract(mx::multiply(a, cos), mx::multiply(b, sin)), mx::add(mx::multiply(a, sin), mx::multiply(b, cos))},
       pair_axis);
   const mx::array flat = mx::astype(mx::reshape(turned, {tokens, heads, spec.dims}), x.dtype());
-  if (spec.dims == x.shape(2)) return flat;
-  return mx::concatenate({flat, mx::slice(x, {0, 0, spec.dims}, x.shape())}, 2);
+  if (spec.dims == spec.head_dim) return mx::reshape(flat, x.shape());
+  return mx::reshape(mx::concatenate({flat, mx::slice(split, {0, 0, spec.dims}, split.shape())}, 2), x.shape());
 }
 
 void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
                                 const RaggedBatch& batch) const {
   const mx::array slots = slots_of(batch);
-  storage.keys = scatter_tokens(std::move(storage.keys), k, slots);
-  storage.values = scatter_tokens(std::move(storage.values), v, slots);
+  const int head_dim = storage.keys.shape(3);
+  storage.keys = scatter_tokens(std::move(storage.keys), split_by_head(k, head_dim), slots);
+  storage.values = scatter_tokens(std::move(storage.values), split_by_head(v, head_dim), slots);
 }
 
 mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
                                             float scale) const {
+  const mx::array split = split_by_head(q, storage.keys.shape(3));
   std::vector<mx::array> outputs;
   outputs.reserve(batch.rows.size());
   for (const BatchRow& row : batch.rows) {
@@ -180,13 +186,13 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
     const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
     const int context = row.num_computed + row.num_tokens;
     const mx::array queries =
-        mx::slice(q, {row.first_token, 0, 0}, {row.first_token + row.num_tokens, q.shape(1), q.shape(2)});
+        mx::slice(split, {row.first_token, 0, 0}, {row.first_token + row.num_tokens, split.shape(1), split.shape(2)});
     const mx::array attended = mx::fast::scaled_dot_product_attention(
         mx::expand_dims(mx::transpose(queries, {1, 0, 2}), 0), gather_blocks(storage.keys, table, context),
         gather_blocks(storage.values, table, context), scale, row.num_tokens == 1 ? "" : "causal");
     outputs.push_back(mx::transpose(mx::squeeze(attended, 0), {1, 0, 2}));
   }
-  return outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0);
+  return mx::reshape(outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0), q.shape());
 }
 
 mx::array ReferenceKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {

@@ -20,15 +20,12 @@ Attention::Attention(const Scope& scope, AttentionOptions options)
 
 mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
   const int tokens = x.shape(0);
-  const auto heads = [&](const mx::array& y, int num_heads) {  // (tokens, num_heads * head_dim) split by head
-    return mx::reshape(y, {tokens, num_heads, options_.head_dim});
-  };
-  mx::array q = heads(q_proj_(x, ctx), options_.num_heads);
-  mx::array k = heads(k_proj_(x, ctx), options_.num_kv_heads);
-  const mx::array v = heads(v_proj_(x, ctx), options_.num_kv_heads);
+  mx::array q = q_proj_(x, ctx);        // (tokens, num_heads * head_dim)
+  mx::array k = k_proj_(x, ctx);        // (tokens, num_kv_heads * head_dim)
+  const mx::array v = v_proj_(x, ctx);  // (tokens, num_kv_heads * head_dim)
   if (q_norm_) {
-    q = (*q_norm_)(q, ctx);
-    k = (*k_norm_)(k, ctx);
+    q = (*q_norm_)(mx::reshape(q, {tokens, options_.num_heads, options_.head_dim}), ctx);
+    k = (*k_norm_)(mx::reshape(k, {tokens, options_.num_kv_heads, options_.head_dim}), ctx);
   }
   q = ctx.kernels.rope(q, ctx.batch, options_.rope);
   k = ctx.kernels.rope(k, ctx.batch, options_.rope);

@@ -70,8 +70,10 @@ Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config) {
   mx::array computed = mx::contiguous(frequencies(dims, config.rope_theta, scaling));
   mx::eval(computed);
   const float* first = computed.data<float>();
-  return kernels::RopeSpec{
-      .dims = dims, .interleaved = config.rope_traditional, .inverse_frequencies = {first, first + dims / 2}};
+  return kernels::RopeSpec{.head_dim = config.head_dim,
+                           .dims = dims,
+                           .interleaved = config.rope_traditional,
+                           .inverse_frequencies = {first, first + dims / 2}};
 }
 
 }  // namespace redpoll::nn

@@ -6,6 +6,7 @@
 #include "kernels/cpu/buffer.h"
 
 #include <mlx/device.h>
+#include <mlx/ops.h>
 
 #include <algorithm>
 #include <array>
@@ -120,16 +121,17 @@ HostArray from_mlx(mx::Shape shape) {
   return {std::move(array), data};
 }
 
-HostArray wrap(BlockHeader* block, mx::Shape shape, void (*free_block)(mx::allocator::Buffer)) {
-  mx::allocator::Data data(buffer_of(block), free_block);
-  return {mx::array(std::move(data), std::move(shape), mx::float32), static_cast<float*>(elements_of(block))};
+mx::array wrap(BlockHeader* block, mx::Shape shape, mx::Dtype dtype, void (*free_block)(mx::allocator::Buffer)) {
+  return mx::array(mx::allocator::Data(buffer_of(block), free_block), std::move(shape), dtype);
 }
 
 HostArray from_pool(mx::Shape shape) {
   const std::size_t bytes = num_elements(shape) * sizeof(float);
   BlockHeader* block = block_pool().take(bytes);
   block->size = bytes;
-  return wrap(block, std::move(shape), [](mx::allocator::Buffer buffer) { block_pool().give_back(block_of(buffer)); });
+  mx::array array = wrap(block, std::move(shape), mx::float32,
+                         [](mx::allocator::Buffer buffer) { block_pool().give_back(block_of(buffer)); });
+  return {std::move(array), static_cast<float*>(elements_of(block))};
 }
 
 }  // namespace
@@ -151,24 +153,24 @@ HostArray make_array(mx::Shape shape) {
   return arrays_share_our_memory() ? from_pool(std::move(shape)) : from_mlx(std::move(shape));
 }
 
-HostArray make_zeros(mx::Shape shape) {
-  const std::size_t elements = num_elements(shape);
+mx::array make_zeros(mx::Shape shape, mx::Dtype dtype) {
 #if defined(REDPOLL_HAS_MMAP)
   if (arrays_share_our_memory()) {
-    const std::size_t block_bytes = sizeof(BlockHeader) + elements * sizeof(float);
+    const std::size_t bytes = num_elements(shape) * dtype.size();
+    const std::size_t block_bytes = sizeof(BlockHeader) + bytes;
     void* memory = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     auto* block = new (memory) BlockHeader;
     block->block_bytes = block_bytes;
-    block->size = elements * sizeof(float);
-    return wrap(block, std::move(shape), [](mx::allocator::Buffer buffer) {
+    block->size = bytes;
+    return wrap(block, std::move(shape), dtype, [](mx::allocator::Buffer buffer) {
       BlockHeader* mapped = block_of(buffer);
       munmap(mapped, mapped->block_bytes);
     });
   }
 #endif
-  HostArray zeros = make_array(std::move(shape));
-  std::fill_n(zeros.data, elements, 0.0F);
+  mx::array zeros = mx::zeros(std::move(shape), dtype);
+  zeros.eval();
   return zeros;
 }
 

@@ -21,7 +21,7 @@ struct HostArray {
 [[nodiscard]] HostArray make_array(mx::Shape shape);
 
 /// Zero-filled, straight from the operating system: pages that are never written do not become resident.
-[[nodiscard]] HostArray make_zeros(mx::Shape shape);
+[[nodiscard]] mx::array make_zeros(mx::Shape shape, mx::Dtype dtype);
 
 /// True if MLX sees the memory of `make_array` at the address we gave it. Otherwise (a GPU build of MLX has another
 /// kind of buffer) arrays come from MLX's own allocator, which aligns them less.

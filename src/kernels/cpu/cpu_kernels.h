@@ -2,9 +2,9 @@
 // available, so that no graph is built. Results of a token depend neither on the other tokens of the batch, nor on how
 // its prompt was chunked, nor on the number of threads, to the bit.
 //
-// Everything is float32, but for activations where int8 is asked for. Keys are stored (block, kv_head, head_dim,
-// token), so that scores of a vector's worth of tokens are one chain of multiply-adds, and values (block, kv_head,
-// token, head_dim); the last axis is padded to kPadding with zeros.
+// Everything is float32, but for activations where int8 is asked for, and keys and values as KvType says. Keys are
+// stored (block, kv_head, head_dim, token), so that scores of a vector's worth of tokens are one chain of
+// multiply-adds, and values (block, kv_head, token, head_dim); the last axis is padded to kPadding with zeros.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,9 @@ struct RopeTable {
 class CpuKernels final : public ReferenceKernels {
  public:
   /// `variant` must be one of available_variants().
-  CpuKernels(Variant variant, int num_threads, Activations activations = Activations::kFloat32)
-      : context_(std::make_shared<Context>(variant, num_threads, activations)) {}
+  CpuKernels(Variant variant, int num_threads, Activations activations = Activations::kFloat32,
+             KvType kv_type = KvType::kF16)
+      : context_(std::make_shared<Context>(variant, num_threads, activations, kv_type)) {}
 
   [[nodiscard]] std::string_view name() const override;
 

@@ -7,9 +7,13 @@
 #include <cstdint>
 
 #include "kernels/cpu/features.h"
+#include "kernels/kv_type.h"
 #include "kernels/matrix.h"
 
 namespace redpoll::kernels::cpu {
+
+/// The bits of an IEEE half-precision number.
+using Half = std::uint16_t;
 
 /// Key and value rows are padded to a multiple of the widest vector's lanes.
 inline constexpr int kPadding = 16;
@@ -76,19 +80,22 @@ struct AttentionTile {
   int group = 0;           // query heads that share the kv head
   int head_dim = 0;
 
-  const float* keys = nullptr;    // of this kv head in block 0: (head_dim, key_stride)
-  const float* values = nullptr;  // of this kv head in block 0: (block_tokens, value_stride)
-  std::size_t key_block_stride = 0;
-  std::size_t value_block_stride = 0;
+  KvType kv_type = KvType::kF32;
+  const std::byte* keys = nullptr;    // of this kv head in block 0: (head_dim, key_stride)
+  const std::byte* values = nullptr;  // of this kv head in block 0: (block_tokens, value_stride)
+  std::ptrdiff_t key_block_stride = 0;
+  std::ptrdiff_t value_block_stride = 0;
   const std::int32_t* block_table = nullptr;
   int block_tokens = 0;
   int key_stride = 0;    // block_tokens padded to kPadding
   int value_stride = 0;  // head_dim padded to kPadding
 
-  float* scores = nullptr;  // scratch (rows, key_stride)
+  float* scores = nullptr;    // scratch (rows, score_stride)
+  int score_stride = 0;       // tokens of a part, and kPadding for what a vector writes beyond them
+  float* unpacked = nullptr;  // scratch for the keys or values of one block
 };
 
-/// The running softmax of one query row: value_stride weighted sums of values, then the largest score, then the sum of
+/// The softmax of one query row so far: value_stride weighted sums of values, then the largest score, then the sum of
 /// weights, padded to attention_state_stride floats.
 [[nodiscard]] constexpr int attention_state_stride(int value_stride) { return value_stride + kPadding; }
 
@@ -102,13 +109,17 @@ struct Loops {
   /// `matmul` of rows that quantize_row made. The bits of the result are the same in every variant.
   void (*matmul_int8)(const PackedWeights& weights, int unit, const MatmulTile& tile);
 
-  /// Starts the states (rows, attention_state_stride) afresh and runs blocks [first_block, last_block) of the table.
+  /// The states (rows, attention_state_stride) of blocks [first_block, last_block) of the table alone.
   void (*attention)(const AttentionTile& tile, int first_block, int last_block, float* states);
   /// Adds a later part of the context to `states`.
   void (*merge_attention)(float* states, const float* later, int num_rows, int value_stride);
   /// One row of output (head_dim) from its state.
   void (*finish_attention)(const float* state, int value_stride, int head_dim, float* out);
+  /// Rounds to the nearest half, ties to even; what is beyond the largest one becomes that, NaN stays NaN.
+  void (*to_halves)(const float* x, std::int64_t size, Half* out);
 
+  /// Turns each pair (x[i], x[i + half]) by the angle whose cosine and sine are cos[i] and sin[i].
+  void (*rotate)(const float* x, const float* cos, const float* sin, int half, float* out);
   /// out = x * weight / sqrt(mean(x^2) + eps) over `size` elements.
   void (*rms_norm)(const float* x, const float* weight, float eps, int size, float* out);
   void (*add)(const float* x, const float* y, std::int64_t size, float* out);

@@ -13,10 +13,10 @@ namespace {
 
 /// Context per part, rounded down to whole blocks.
 constexpr int kPartTokens = 256;
-/// Query rows (tokens x heads of a group) in a tile, and tokens at most: keys and values of a block are read once for
-/// all of them, and queries, scores and states stay in the first-level cache.
-constexpr int kTileRows = 24;
-constexpr int kMaxTileTokens = 8;
+/// Query rows (tokens x heads of a group) in a tile, and tokens at most: keys and values of a block are read and
+/// unpacked once for all of them, and their queries, scores and states stay in the second-level cache.
+constexpr int kTileRows = 48;
+constexpr int kMaxTileTokens = 32;
 
 struct Tile {
   const BatchRow* row = nullptr;
@@ -24,31 +24,40 @@ struct Tile {
   int num_tokens = 0;
   int kv_head = 0;
   int num_parts = 0;
-  int first_state = 0;  // of its parts, when they run apart
+  int first_state_row = 0;  // of its parts' states, when they run apart
+};
+
+/// One part of a tile's context.
+struct TilePart {
+  const Tile* tile = nullptr;
+  int part = 0;
 };
 
 class PagedAttention {
  public:
-  PagedAttention(const HostView& q, const mx::Shape& q_shape, const KvStorage& storage, const RaggedBatch& batch,
-                 float scale)
+  PagedAttention(const HostView& q, const KvStorage& storage, const RaggedBatch& batch, float scale)
       : q_(q.data()),
-        num_heads_(q_shape[1]),
-        head_dim_(q_shape[2]),
-        keys_(storage.keys.data<float>()),
-        values_(storage.values.data<float>()),
+        head_dim_(storage.keys.shape(2)),
+        num_heads_(static_cast<int>(q.size() / (std::int64_t{batch.num_tokens()} * head_dim_))),
+        kv_type_(storage.keys.dtype() == mx::float16 ? KvType::kF16 : KvType::kF32),
+        keys_(storage.keys.data<std::byte>()),
+        values_(storage.values.data<std::byte>()),
+        element_bytes_(static_cast<std::ptrdiff_t>(storage.keys.itemsize())),
         kv_heads_(storage.keys.shape(1)),
         key_stride_(storage.keys.shape(3)),
         value_stride_(storage.values.shape(3)),
         group_(num_heads_ / kv_heads_),
         batch_(batch),
         part_blocks_(std::max(1, kPartTokens / batch.block_tokens)),
+        score_stride_((part_blocks_ * batch.block_tokens + kPadding - 1) / kPadding * kPadding + kPadding),
         scale_(scale) {}
 
   void run(Context& context, float* out) {
     make_tiles();
     // Enough tiles keep all threads busy; otherwise parts run apart, which costs memory for their states.
+    const auto is_cut = [](const Tile& tile) { return tile.num_parts > 1; };
     const bool apart = static_cast<int>(tiles_.size()) < kTilesPerThread * context.team.num_threads() &&
-                       context.team.num_threads() > 1 && num_states_ > static_cast<int>(tiles_.size());
+                       context.team.num_threads() > 1 && std::ranges::any_of(tiles_, is_cut);
     if (apart) {
       run_parts_apart(context, out);
     } else {
@@ -72,8 +81,8 @@ class PagedAttention {
         const int context = row.num_computed + first + count;
         const int parts = (context + part_tokens - 1) / part_tokens;
         for (int head = 0; head < kv_heads_; ++head) {
-          tiles_.push_back({&row, first, count, head, parts, num_states_});
-          num_states_ += parts;
+          tiles_.push_back({&row, first, count, head, parts, num_state_rows_});
+          num_state_rows_ += parts * count * group_;
         }
       }
     }
@@ -81,11 +90,10 @@ class PagedAttention {
 
   void run_tiles(Context& context, float* out) {
     context.team.parallel_for(static_cast<std::int64_t>(tiles_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float>& memory = scratch(2 * state_floats());
+      float* states = scratch(2 * state_floats());
+      float* later = states + state_floats();
       for (std::int64_t i = begin; i < end; ++i) {
         const Tile& tile = tiles_[static_cast<std::size_t>(i)];
-        float* states = memory.data();
-        float* later = states + state_floats();
         const AttentionTile loop_tile = prepare(tile, later + state_floats());
         run_part(context.loops, loop_tile, 0, states);
         for (int part = 1; part < tile.num_parts; ++part) {
@@ -98,38 +106,46 @@ class PagedAttention {
   }
 
   void run_parts_apart(Context& context, float* out) {
-    std::vector<const Tile*> tile_of_state(static_cast<std::size_t>(num_states_));
+    std::vector<TilePart> parts;
     for (const Tile& tile : tiles_) {
-      std::fill_n(tile_of_state.begin() + tile.first_state, tile.num_parts, &tile);
+      for (int part = 0; part < tile.num_parts; ++part) parts.push_back({&tile, part});
     }
-    HostArray all = make_array({num_states_, static_cast<int>(state_floats())});
-    const auto state_at = [&](std::int64_t i) { return all.data + static_cast<std::size_t>(i) * state_floats(); };
-    context.team.parallel_for(num_states_, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float>& memory = scratch(0);
+    HostArray all = make_array({num_state_rows_, attention_state_stride(value_stride_)});
+    const auto states_of = [&](const TilePart& at) {
+      const int row = at.tile->first_state_row + at.part * at.tile->num_tokens * group_;
+      return all.data + static_cast<std::ptrdiff_t>(row) * attention_state_stride(value_stride_);
+    };
+    context.team.parallel_for(static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+      float* memory = scratch(0);
       for (std::int64_t i = begin; i < end; ++i) {
-        const Tile& tile = *tile_of_state[static_cast<std::size_t>(i)];
-        run_part(context.loops, prepare(tile, memory.data()), static_cast<int>(i) - tile.first_state, state_at(i));
+        const TilePart& at = parts[static_cast<std::size_t>(i)];
+        run_part(context.loops, prepare(*at.tile, memory), at.part, states_of(at));
       }
     });
     for (const Tile& tile : tiles_) {
+      float* states = states_of({&tile, 0});
       for (int part = 1; part < tile.num_parts; ++part) {
-        context.loops.merge_attention(state_at(tile.first_state), state_at(tile.first_state + part),
-                                      tile.num_tokens * group_, value_stride_);
+        context.loops.merge_attention(states, states_of({&tile, part}), tile.num_tokens * group_, value_stride_);
       }
-      finish(context.loops, tile, state_at(tile.first_state), out);
+      finish(context.loops, tile, states, out);
     }
   }
 
-  /// This thread's memory: `extra` floats, then queries and scores of one tile.
-  [[nodiscard]] std::vector<float>& scratch(std::size_t extra) const {
-    static thread_local std::vector<float> memory;
+  /// This thread's memory: `extra` floats, then what `prepare` divides up.
+  [[nodiscard]] float* scratch(std::size_t extra) const {
+    static thread_local AlignedBytes memory;
+    static thread_local std::size_t size = 0;
     const auto rows = static_cast<std::size_t>(tile_tokens() * group_);
-    const std::size_t needed = extra + rows * static_cast<std::size_t>(head_dim_ + key_stride_);
-    if (memory.size() < needed) memory.resize(needed);
-    return memory;
+    const auto block = static_cast<std::size_t>(std::max(key_head_stride(), value_head_stride()));
+    const std::size_t needed = extra + rows * static_cast<std::size_t>(head_dim_ + score_stride_) + block;
+    if (size < needed) {
+      memory = allocate_aligned(needed * sizeof(float));
+      size = needed;
+    }
+    return reinterpret_cast<float*>(memory.get());
   }
 
-  /// Copies and scales the tile's queries to `memory`; its scores follow them.
+  /// Copies and scales the tile's queries to `memory`; scores and an unpacked block follow them.
   [[nodiscard]] AttentionTile prepare(const Tile& tile, float* memory) const {
     float* query = memory;
     for (int t = 0; t < tile.num_tokens; ++t) {
@@ -137,24 +153,31 @@ class PagedAttention {
       const float* from = q_ + (token * num_heads_ + tile.kv_head * group_) * head_dim_;
       for (int i = 0; i < group_ * head_dim_; ++i) *query++ = from[i] * scale_;
     }
-    const auto block_tokens = static_cast<std::size_t>(batch_.block_tokens);
-    const std::size_t key_head = static_cast<std::size_t>(head_dim_) * static_cast<std::size_t>(key_stride_);
-    const std::size_t value_head = block_tokens * static_cast<std::size_t>(value_stride_);
-    const auto head = static_cast<std::size_t>(tile.kv_head);
     return {.queries = memory,
             .num_tokens = tile.num_tokens,
             .first_position = tile.row->num_computed + tile.first_token,
             .group = group_,
             .head_dim = head_dim_,
-            .keys = keys_ + head * key_head,
-            .values = values_ + head * value_head,
-            .key_block_stride = static_cast<std::size_t>(kv_heads_) * key_head,
-            .value_block_stride = static_cast<std::size_t>(kv_heads_) * value_head,
+            .kv_type = kv_type_,
+            .keys = keys_ + tile.kv_head * key_head_stride() * element_bytes_,
+            .values = values_ + tile.kv_head * value_head_stride() * element_bytes_,
+            .key_block_stride = kv_heads_ * key_head_stride(),
+            .value_block_stride = kv_heads_ * value_head_stride(),
             .block_table = batch_.block_table(*tile.row).data(),
             .block_tokens = batch_.block_tokens,
             .key_stride = key_stride_,
             .value_stride = value_stride_,
-            .scores = query};
+            .scores = query,
+            .score_stride = score_stride_,
+            .unpacked = query + tile.num_tokens * group_ * score_stride_};
+  }
+
+  /// Elements of one head of a block.
+  [[nodiscard]] std::ptrdiff_t key_head_stride() const {
+    return static_cast<std::ptrdiff_t>(head_dim_) * static_cast<std::ptrdiff_t>(key_stride_);
+  }
+  [[nodiscard]] std::ptrdiff_t value_head_stride() const {
+    return static_cast<std::ptrdiff_t>(batch_.block_tokens) * static_cast<std::ptrdiff_t>(value_stride_);
   }
 
   void run_part(const Loops& loops, const AttentionTile& tile, int part, float* states) const {
@@ -174,19 +197,22 @@ class PagedAttention {
   }
 
   const float* q_;
-  int num_heads_;
   int head_dim_;
-  const float* keys_;
-  const float* values_;
+  int num_heads_;
+  KvType kv_type_;
+  const std::byte* keys_;
+  const std::byte* values_;
+  std::ptrdiff_t element_bytes_;
   int kv_heads_;
   int key_stride_;
   int value_stride_;
   int group_;
   const RaggedBatch& batch_;
   int part_blocks_;
+  int score_stride_;  // see AttentionTile
   float scale_;
   std::vector<Tile> tiles_;
-  int num_states_ = 0;
+  int num_state_rows_ = 0;
 };
 
 }  // namespace
@@ -195,7 +221,7 @@ mx::array CpuKernels::paged_attention(const mx::array& q, const KvStorage& stora
                                       float scale) const {
   const HostView queries(q);
   HostArray out = make_array(q.shape());
-  PagedAttention(queries, q.shape(), storage, batch, scale).run(*context_, out.data);
+  PagedAttention(queries, storage, batch, scale).run(*context_, out.data);
   return std::move(out.array);
 }
 

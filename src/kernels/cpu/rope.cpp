@@ -10,23 +10,13 @@
 namespace redpoll::kernels::cpu {
 namespace {
 
-/// One head. Pair i is elements (i, i + half), or (2i, 2i + 1) if interleaved; what follows the pairs is copied.
-void rotate_head(const float* x, const float* cos, const float* sin, const RopeSpec& spec, float* out) {
-  const int half = spec.dims / 2;
-  if (spec.interleaved) {
-    for (int i = 0; i < half; ++i) {
-      const float a = x[2 * i];
-      const float b = x[2 * i + 1];
-      out[2 * i] = a * cos[i] - b * sin[i];
-      out[2 * i + 1] = a * sin[i] + b * cos[i];
-    }
-    return;
-  }
+/// One head whose pairs are neighbours.
+void rotate_interleaved(const float* x, const float* cos, const float* sin, int half, float* out) {
   for (int i = 0; i < half; ++i) {
-    const float a = x[i];
-    const float b = x[i + half];
-    out[i] = a * cos[i] - b * sin[i];
-    out[i + half] = a * sin[i] + b * cos[i];
+    const float a = x[2 * i];
+    const float b = x[2 * i + 1];
+    out[2 * i] = a * cos[i] - b * sin[i];
+    out[2 * i + 1] = a * sin[i] + b * cos[i];
   }
 }
 
@@ -61,16 +51,17 @@ const RopeTable& CpuKernels::rope_table(const RaggedBatch& batch, const RopeSpec
 mx::array CpuKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
   const HostView input(x);
   const RopeTable& table = rope_table(batch, spec);
-  const std::int64_t tokens = x.shape(0);
-  const std::int64_t heads = x.shape(1);
-  const std::int64_t head_dim = x.shape(2);
-  const std::int64_t half = spec.dims / 2;
+  const std::int64_t tokens = batch.num_tokens();
+  const std::int64_t head_dim = spec.head_dim;
+  const std::int64_t dim = input.size() / tokens;
+  const int half = spec.dims / 2;
+  const auto rotate = spec.interleaved ? rotate_interleaved : context_->loops.rotate;
   HostArray out = make_array(x.shape());
-  context_->team.parallel_for(tokens, rows_per_part(heads * head_dim), [&](std::int64_t begin, std::int64_t end) {
+  context_->team.parallel_for(tokens, rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const float* cos = table.cos_sin.data() + t * 2 * half;
-      for (std::int64_t at = t * heads * head_dim; at < (t + 1) * heads * head_dim; at += head_dim) {
-        rotate_head(input.data() + at, cos, cos + half, spec, out.data + at);
+      for (std::int64_t at = t * dim; at < (t + 1) * dim; at += head_dim) {
+        rotate(input.data() + at, cos, cos + half, half, out.data + at);
         std::copy(input.data() + at + spec.dims, input.data() + at + head_dim, out.data + at + spec.dims);
       }
     }

@@ -1,5 +1,5 @@
-// Writing K and V into blocks and attending over them: against float64, and against itself under every way of cutting
-// the same work.
+// Writing K and V into blocks and attending over them: against float64 over the K and V that are stored, and against
+// itself under every way of cutting the same work; for every variant and every type of storage.
 #include <cmath>
 
 #include "unit/kernels/fixtures.h"
@@ -26,6 +26,13 @@ struct TestSequence {
         k(random_array({tokens, h.kv, h.dim}, seed + 1)),
         v(random_array({tokens, h.kv, h.dim}, seed + 2)) {}
 };
+
+/// The sequence whose K and V are what is stored of this one's.
+TestSequence as_stored(TestSequence s, KvType type) {
+  if (type == KvType::kF32) return s;
+  for (mx::array* x : {&s.k, &s.v}) *x = mx::astype(mx::astype(*x, mx::float16), mx::float32);
+  return s;
+}
 
 float scale_of(const Heads& heads) { return 1.0F / std::sqrt(static_cast<float>(heads.dim)); }
 
@@ -87,31 +94,66 @@ std::vector<float> floats_from(const std::vector<std::uint32_t>& bits) {
 }
 
 /// Values are standard normal, so an absolute error of 3e-6 is about 50 float32 roundings.
-void expect_attention(const Kernels& kernels, const TestSequence& s, const std::vector<int>& chunks, int block_tokens) {
-  const std::vector<float> actual = floats_from(attend_in_chunks(kernels, s, chunks, block_tokens));
-  const std::vector<double> expected = exact_attention(s);
+constexpr double kFloat32Bound = 3e-6;
+
+void expect_near(const std::vector<float>& actual, const std::vector<double>& expected, double bound) {
   ASSERT_EQ(actual.size(), expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_NEAR(actual[i], expected[i], 3e-6) << "element " << i << ", head_dim " << s.heads.dim;
-  }
+  for (std::size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], bound) << "element " << i;
 }
 
-struct AttentionTest : CpuVariantTest {};
-INSTANTIATE_FOR_EVERY_VARIANT(AttentionTest);
+void expect_attention(const Kernels& kernels, const TestSequence& s, const std::vector<int>& chunks, int block_tokens,
+                      KvType type = KvType::kF32) {
+  SCOPED_TRACE("head_dim " + std::to_string(s.heads.dim) + ", blocks of " + std::to_string(block_tokens));
+  expect_near(floats_from(attend_in_chunks(kernels, s, chunks, block_tokens)), exact_attention(as_stored(s, type)),
+              kFloat32Bound);
+}
+
+class AttentionTest : public testing::TestWithParam<std::tuple<cpu::Variant, KvType>> {
+ protected:
+  [[nodiscard]] static KvType kv_type() { return std::get<1>(GetParam()); }
+  [[nodiscard]] static std::unique_ptr<Kernels> cpu(int num_threads = 2) {
+    return std::make_unique<cpu::CpuKernels>(std::get<0>(GetParam()), num_threads, Activations::kFloat32, kv_type());
+  }
+  static void expect_exact(const TestSequence& s, const std::vector<int>& chunks, int block_tokens) {
+    expect_attention(*cpu(), s, chunks, block_tokens, kv_type());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTest,
+                         testing::Combine(testing::ValuesIn(cpu::available_variants()),
+                                          testing::Values(KvType::kF16, KvType::kF32)),
+                         [](const auto& info) {
+                           return std::string(cpu::variant_name(std::get<0>(info.param))) +
+                                  (std::get<1>(info.param) == KvType::kF16 ? "_f16" : "_f32");
+                         });
 
 TEST_P(AttentionTest, AttendsLikeFloat64AtEveryHeadShapeAndBlockSize) {
-  const auto kernels = cpu();
   for (const Heads heads : {Heads{9, 3, 64}, {4, 4, 80}, {8, 1, 128}, {2, 1, 6}, {5, 5, 20}, {40, 1, 16}}) {
     for (const int block_tokens : {1, 5, 16, 32}) {
       const TestSequence s(70, heads, 3);
-      ASSERT_NO_FATAL_FAILURE(expect_attention(*kernels, s, {33, 1}, block_tokens));
+      ASSERT_NO_FATAL_FAILURE(expect_exact(s, {33, 1}, block_tokens));
     }
   }
 }
 
 TEST_P(AttentionTest, AttendsLikeFloat64OverSeveralParts) {
   const TestSequence s(700, {4, 2, 32}, 4);
-  ASSERT_NO_FATAL_FAILURE(expect_attention(*cpu(), s, {600, 100}, 32));
+  ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 100}, 32));
+}
+
+/// Scores spread by 2 here, so that rounding K moves some weights by 1e-3 of themselves, and the largest of V are
+/// rounded by as much.
+TEST_P(AttentionTest, StaysNearUnroundedAttention) {
+  const TestSequence s(300, {9, 3, 64}, 5);
+  const double bound = kv_type() == KvType::kF16 ? 4e-3 : kFloat32Bound;
+  expect_near(floats_from(attend_in_chunks(*cpu(), s, {300}, 32)), exact_attention(s), bound);
+}
+
+TEST_P(AttentionTest, SaturatesValuesInHalfPrecisionOnly) {
+  const Heads heads{1, 1, 16};
+  TestSequence s(3, heads, 6);
+  s.v = mx::full({3, 1, 16}, -1e6F);
+  const float stored = kv_type() == KvType::kF16 ? -65504.0F : -1e6F;
+  for (const float value : floats_from(attend_in_chunks(*cpu(), s, {3}, 8))) ASSERT_NEAR(value, stored, 0.1F);
 }
 
 TEST(ReferenceAttentionTest, AttendsLikeFloat64) {
@@ -205,7 +247,7 @@ TEST_P(AttentionTest, KeepsScoresOfAnySizeFinite) {
   const Heads heads{1, 1, 8};
   TestSequence s(40, heads, 31);
   s.q = mx::multiply(s.q, mx::array(1e4F));
-  ASSERT_NO_FATAL_FAILURE(expect_attention(*cpu(), s, {40}, 16));
+  ASSERT_NO_FATAL_FAILURE(expect_exact(s, {40}, 16));
 }
 
 TEST_P(AttentionTest, CopiesABlock) {

@@ -58,9 +58,14 @@ TEST(BufferTest, TakesMemoryBackFromOtherThreads) {
 }
 
 TEST(BufferTest, ZerosAreZeroAndAligned) {
-  const HostArray x = make_zeros({3, 1'000'003});
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.data) % 64, 0U);
-  EXPECT_TRUE(std::all_of(x.data, x.data + x.array.size(), [](float v) { return v == 0.0F; }));
+  for (const mx::Dtype dtype : {mx::float32, mx::float16}) {
+    const mx::array x = make_zeros({3, 1'000'003}, dtype);
+    EXPECT_EQ(x.dtype(), dtype);
+    EXPECT_EQ(x.nbytes(), 3'000'009U * dtype.size());
+    const auto* bytes = x.data<std::byte>();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes) % 64, 0U);
+    EXPECT_TRUE(std::all_of(bytes, bytes + x.nbytes(), [](std::byte b) { return b == std::byte{0}; }));
+  }
 }
 
 TEST(HostViewTest, LooksThroughAPendingReshape) {

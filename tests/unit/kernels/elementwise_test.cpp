@@ -83,8 +83,8 @@ TEST_P(ElementwiseTest, GivesARowTheSameBitsAloneAndAmongOthers) {
   }
 }
 
-RopeSpec rope_spec(int dims, bool interleaved) {
-  RopeSpec spec{.dims = dims, .interleaved = interleaved, .inverse_frequencies = {}};
+RopeSpec rope_spec(int head_dim, int dims, bool interleaved) {
+  RopeSpec spec{.head_dim = head_dim, .dims = dims, .interleaved = interleaved, .inverse_frequencies = {}};
   for (int i = 0; i < dims / 2; ++i) {
     spec.inverse_frequencies.push_back(std::pow(1e5F, -2.0F * static_cast<float>(i) / static_cast<float>(dims)));
   }
@@ -98,9 +98,13 @@ TEST_P(ElementwiseTest, RotatesLikeTheReference) {
   for (const int head_dim : {64, 80, 6}) {
     for (const int dims : {head_dim, head_dim - 2}) {
       for (const bool interleaved : {false, true}) {
-        const RopeSpec spec = rope_spec(dims, interleaved);
+        const RopeSpec spec = rope_spec(head_dim, dims, interleaved);
         const mx::array x = random_array({51, 3, head_dim}, 6);
-        expect_near(cpu()->rope(x, batch, spec), reference.rope(x, batch, spec), 2e-6F, 0.0F);
+        const mx::array rotated = cpu()->rope(x, batch, spec);
+        expect_near(rotated, reference.rope(x, batch, spec), 2e-6F, 0.0F);
+        const mx::array flat = mx::reshape(x, {51, 3 * head_dim});
+        EXPECT_EQ(bits_of(cpu()->rope(flat, batch, spec)), bits_of(rotated));
+        EXPECT_EQ(reference.rope(flat, batch, spec).shape(), flat.shape());
       }
     }
   }
@@ -109,7 +113,7 @@ TEST_P(ElementwiseTest, RotatesLikeTheReference) {
 TEST(ReferenceRopeTest, RotatesLikeFloat64) {
   const RaggedBatch batch = make_batch({{100, 3}}, 16, 600);
   for (const bool interleaved : {false, true}) {
-    const RopeSpec spec = rope_spec(8, interleaved);
+    const RopeSpec spec = rope_spec(8, 8, interleaved);
     const mx::array x = random_array({3, 2, 8}, 6);
     const std::vector<float> in = floats_of(x);
     const std::vector<float> out = floats_of(ReferenceKernels().rope(x, batch, spec));
@@ -127,8 +131,8 @@ TEST(ReferenceRopeTest, RotatesLikeFloat64) {
 
 TEST_P(ElementwiseTest, RotatesByTheBatchAtHandNotByAnEarlierOne) {
   const auto kernels = cpu();
-  const RopeSpec spec = rope_spec(16, false);
-  const RopeSpec other = rope_spec(16, true);
+  const RopeSpec spec = rope_spec(16, 16, false);
+  const RopeSpec other = rope_spec(16, 16, true);
   const mx::array x = random_array({1, 2, 16}, 8);
   const RaggedBatch first = make_batch({{5, 1}}, 16, 4);
   const RaggedBatch second = make_batch({{6, 1}}, 16, 4);
