@@ -1,6 +1,8 @@
 #include "kernels/profiling_kernels.h"
 
 #include <chrono>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -85,8 +87,9 @@ Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBa
   }
   const double blocks = storage.keys.shape(0);
   const double bytes_per_token = (bytes_of(storage.keys) + bytes_of(storage.values)) / blocks / batch.block_tokens;
-  const double query_bytes = static_cast<double>(batch.num_tokens()) * q[1] * q[2] * sizeof(float);
-  return {.bytes = context_tokens * bytes_per_token + 2 * query_bytes, .float_ops = 4 * seen_tokens * q[1] * q[2]};
+  const double heads_dim = std::accumulate(q.begin() + 1, q.end(), 1.0, std::multiplies<>());
+  const double query_bytes = static_cast<double>(batch.num_tokens()) * heads_dim * sizeof(float);
+  return {.bytes = context_tokens * bytes_per_token + 2 * query_bytes, .float_ops = 4 * seen_tokens * heads_dim};
 }
 
 std::shared_ptr<const Matrix> ProfilingKernels::make_matrix(MatrixWeights weights) const {

@@ -101,6 +101,9 @@ TEST_F(ProfilingKernelsTest, AttentionReadsEachContextOnceAndComputesWhatEachTok
   const Work work = attention_work({4, 6, 16}, kv, batch);
   EXPECT_EQ(work.bytes, (10 + 5) * kv_bytes_per_token + 2.0 * 4 * 6 * 16 * 4);
   EXPECT_EQ(work.float_ops, (10 + 3 + 4 + 5) * 4.0 * 6 * 16);
+  const Work flat = attention_work({4, 6 * 16}, kv, batch);
+  EXPECT_EQ(flat.bytes, work.bytes);
+  EXPECT_EQ(flat.float_ops, work.float_ops);
 }
 
 TEST(KernelProfileTest, ClearsTotalsAndMergesTables) {
