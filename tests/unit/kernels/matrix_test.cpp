@@ -51,7 +51,8 @@ INSTANTIATE_FOR_EVERY_VARIANT(MatrixTest);
 TEST_P(MatrixTest, MultipliesEveryQuantizedFormatLikeFloat64) {
   const auto kernels = cpu();
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
-    for (const int group_size : {32, 64, 128}) {
+    for (const int group_size : {16, 32, 64, 128}) {
+      if (group_size * bits % 32 != 0) continue;
       for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
         const auto m = quantized_matrix(45, 384, bits, group_size, type);
         const auto matrix = kernels->make_matrix(m->view);
@@ -87,7 +88,8 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
   for (const auto& m :
        {quantized_matrix(203, 576, 4, 32, WeightType::kF16), quantized_matrix(203, 576, 8, 64, WeightType::kF32),
         quantized_matrix(96, 1536, 4, 128, WeightType::kBF16), quantized_matrix(40, 320, 5, 32, WeightType::kF16),
-        dense_matrix(203, 577, WeightType::kBF16), dense_matrix(64, 576, WeightType::kF32)}) {
+        quantized_matrix(40, 320, 6, 16, WeightType::kF32), dense_matrix(203, 577, WeightType::kBF16),
+        dense_matrix(64, 576, WeightType::kF32)}) {
     const int in = m->view.in_features;
     const mx::array x = random_array({kMaxRows, in}, 5);
     const auto alone = cpu(1)->make_matrix(m->view);
@@ -115,9 +117,13 @@ TEST_P(MatrixTest, GathersTheRowsThatTheReferenceGathers) {
   const std::vector<std::int32_t> ids{0, 44, 7, 7, 13, 8, 31, 32, 1, 2, 3, 4, 5, 6, 40, 41, 42, 43};
   const mx::array rows(ids.data(), {static_cast<int>(ids.size())}, mx::int32);
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
-    const auto m = quantized_matrix(45, 384, bits, 64, WeightType::kF16);
-    const mx::array expected = reference.make_matrix(m->view)->gather_rows(rows);
-    EXPECT_EQ(bits_of(kernels->make_matrix(m->view)->gather_rows(rows)), bits_of(expected)) << bits << " bits";
+    for (const int group_size : {16, 64}) {
+      if (group_size * bits % 32 != 0) continue;
+      const auto m = quantized_matrix(45, 384, bits, group_size, WeightType::kF16);
+      const mx::array expected = reference.make_matrix(m->view)->gather_rows(rows);
+      EXPECT_EQ(bits_of(kernels->make_matrix(m->view)->gather_rows(rows)), bits_of(expected))
+          << bits << " bits in groups of " << group_size;
+    }
   }
   for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
     const auto m = dense_matrix(45, 37, type);
