@@ -143,6 +143,14 @@ std::shared_ptr<const Matrix> ReferenceKernels::make_matrix(MatrixWeights weight
   return std::make_shared<QuantizedReferenceMatrix>(weights);
 }
 
+std::vector<mx::array> ReferenceKernels::multiply_all(const mx::array& x,
+                                                      std::span<const Matrix* const> matrices) const {
+  std::vector<mx::array> products;
+  products.reserve(matrices.size());
+  for (const Matrix* matrix : matrices) products.push_back(matrix->multiply(x));
+  return products;
+}
+
 KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
   const mx::Shape dims{shape.num_blocks, shape.block_tokens, shape.num_kv_heads, shape.head_dim};
   const mx::Dtype dtype = on_cpu() ? mx::float32 : mx::bfloat16;

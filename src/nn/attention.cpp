@@ -23,9 +23,10 @@ mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
   const auto heads = [&](const mx::array& y, int num_heads) {  // (tokens, num_heads * head_dim) split by head
     return mx::reshape(y, {tokens, num_heads, options_.head_dim});
   };
-  mx::array q = heads(q_proj_(x, ctx), options_.num_heads);
-  mx::array k = heads(k_proj_(x, ctx), options_.num_kv_heads);
-  const mx::array v = heads(v_proj_(x, ctx), options_.num_kv_heads);
+  const std::vector<mx::array> projected = Linear::apply_all({&q_proj_, &k_proj_, &v_proj_}, x, ctx);
+  mx::array q = heads(projected[0], options_.num_heads);
+  mx::array k = heads(projected[1], options_.num_kv_heads);
+  const mx::array v = heads(projected[2], options_.num_kv_heads);
   if (q_norm_) {
     q = (*q_norm_)(q, ctx);
     k = (*k_norm_)(k, ctx);

@@ -111,6 +111,33 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
   }
 }
 
+/// Products of matrices of one input, some of which round it alike, some otherwise and some not at all.
+void expect_products_together(const Kernels& kernels, int rows) {
+  const std::vector<std::shared_ptr<TestMatrix>> tests{
+      quantized_matrix(203, 384, 4, 32, WeightType::kF16), quantized_matrix(40, 384, 4, 32, WeightType::kF32, 2),
+      quantized_matrix(64, 384, 4, 64, WeightType::kF16),  quantized_matrix(33, 384, 8, 32, WeightType::kF16),
+      quantized_matrix(48, 384, 6, 16, WeightType::kF32),  dense_matrix(7, 384, WeightType::kBF16)};
+  std::vector<std::shared_ptr<const Matrix>> matrices;
+  std::vector<const Matrix*> pointers;
+  for (const auto& test : tests) pointers.push_back(matrices.emplace_back(kernels.make_matrix(test->view)).get());
+  const mx::array x = random_array({rows, 384}, 5);
+  const std::vector<mx::array> products = kernels.multiply_all(x, pointers);
+  ASSERT_EQ(products.size(), matrices.size());
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    EXPECT_EQ(products[i].shape(), (mx::Shape{rows, matrices[i]->out_features()}));
+    EXPECT_EQ(bits_of(products[i]), bits_of(matrices[i]->multiply(x))) << "matrix " << i << ", " << rows << " rows";
+  }
+}
+
+TEST_P(MatrixTest, MultipliesSeveralMatricesAsItDoesEach) {
+  for (const Activations activations : {Activations::kFloat32, Activations::kInt8}) {
+    for (const int threads : {1, 3}) {
+      const cpu::CpuKernels kernels(GetParam(), threads, activations);
+      for (const int rows : {1, 5, 150}) expect_products_together(kernels, rows);
+    }
+  }
+}
+
 TEST_P(MatrixTest, GathersTheRowsThatTheReferenceGathers) {
   const auto kernels = cpu();
   const ReferenceKernels reference;
