@@ -123,6 +123,9 @@ namespace portable {
 namespace avx2 {
 [[nodiscard]] const Loops& loops();
 }
+namespace avxvnni {
+[[nodiscard]] const Loops& loops();
+}
 namespace avx512 {
 [[nodiscard]] const Loops& loops();
 }
