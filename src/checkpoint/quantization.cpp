@@ -20,7 +20,7 @@ constexpr std::array<ModeFacts, 4> kModes = {{
     {"nvfp4", 16, 4},
 }};
 constexpr std::array<std::int64_t, 6> kAffineBits = {2, 3, 4, 5, 6, 8};
-constexpr std::array<std::int64_t, 3> kAffineGroupSizes = {32, 64, 128};
+constexpr std::array<std::int64_t, 4> kAffineGroupSizes = {16, 32, 64, 128};
 
 std::unexpected<Error> not_one_of(const JsonReader& reader, std::string_view name, std::string_view choices,
                                   const std::string& got) {
@@ -45,7 +45,10 @@ Result<QuantizationSpec> read_spec(const json::object& object, const std::string
       return not_one_of(reader, "bits", "2, 3, 4, 5, 6, 8", std::to_string(bits_value));
     }
     if (std::ranges::find(kAffineGroupSizes, group_value) == kAffineGroupSizes.end()) {
-      return not_one_of(reader, "group_size", "32, 64, 128", std::to_string(group_value));
+      return not_one_of(reader, "group_size", "16, 32, 64, 128", std::to_string(group_value));
+    }
+    if (group_value * bits_value % 32 != 0) {  // a group would end within a word
+      return not_one_of(reader, "bits", "2, 4, 6, 8 in groups of 16", std::to_string(bits_value));
     }
   } else if (bits_value != facts->default_bits) {
     return not_one_of(reader, "bits", std::to_string(facts->default_bits), std::to_string(bits_value));

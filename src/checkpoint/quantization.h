@@ -24,7 +24,7 @@ class QuantizationTable {
  public:
   /// Reads `quantization`, or `quantization_config` of the same shape, of a config.json; neither is an empty table.
   /// kUnsupported for the schemes of other libraries (gptq, awq, bitsandbytes, fp8 ...); kInvalidArgument, naming the
-  /// field, for sizes that MLX does not have.
+  /// field, for sizes that MLX does not have; groups of 16, which GGUF's Q6_K has, are taken too.
   [[nodiscard]] static Result<QuantizationTable> parse(const json::object& config);
 
   /// How the module would be quantized if it is: nullopt if the table is empty or excludes it. That it is quantized

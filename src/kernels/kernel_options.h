@@ -12,9 +12,10 @@ namespace redpoll::kernels {
 
 class KernelProfile;
 
-/// What activations are rounded to before they are multiplied with weights of 4 or 8 bits on a CPU. `kInt8` gives each
-/// group of 32 a scale of its own and sums exactly: the result is the same on every processor, off by at most half a
-/// step (1/254 of the group's largest value) per activation. Other weights see float32 either way.
+/// What activations are rounded to before they are multiplied with weights of 4 or 8 bits, in groups of 32 or more, on
+/// a CPU. `kInt8` gives each group of 32 a scale of its own and sums exactly: the result is the same on every
+/// processor, off by at most half a step (1/254 of the group's largest value) per activation. Other weights see float32
+/// either way.
 enum class Activations { kFloat32, kInt8 };
 
 /// "float32" or "int8"; anything else is an Error that lists both.

@@ -13,6 +13,7 @@
 #include <mlx/array.h>
 
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,9 @@ class Kernels {
   [[nodiscard]] virtual std::string_view name() const = 0;  // for doctor, /stats and test names
 
   [[nodiscard]] virtual std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const = 0;
+  /// matrix->multiply(x) of each matrix, to the bit: together, because what they have in common need be done once.
+  [[nodiscard]] virtual std::vector<mx::array> multiply_all(const mx::array& x,
+                                                            std::span<const Matrix* const> matrices) const = 0;
   /// Zero-filled blocks; memory that is never written need not become resident.
   [[nodiscard]] virtual KvStorage make_kv_storage(const KvShape& shape) const = 0;
 

@@ -19,7 +19,8 @@ enum class WeightType { kF32, kF16, kBF16 };
 /// A (out_features, in_features) matrix as a checkpoint stores it, row-major. Dense when bits is 0: `weight` then holds
 /// elements of `type`. Otherwise MLX affine quantization: `weight` holds (out, in * bits / 32) little-endian 32-bit
 /// words, lowest bits first, and each group of `group_size` consecutive inputs has a scale and a bias of `type`, so
-/// that w = scale * q + bias; `scales` and `biases` are (out, in / group_size).
+/// that w = scale * q + bias; `scales` and `biases` are (out, in / group_size). A group fills whole words. MLX has
+/// groups of 32, 64 and 128; those of 16 come from GGUF.
 struct MatrixWeights {
   int out_features = 0;
   int in_features = 0;

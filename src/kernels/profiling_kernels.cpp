@@ -53,10 +53,7 @@ class ProfiledMatrix final : public Matrix {
         arithmetic_(arithmetic) {}
 
   [[nodiscard]] mx::array multiply(const mx::array& x) const override {
-    const double rows = size_of(x) / in_features();
-    Work work{.bytes = static_cast<double>(num_bytes()) + rows * (in_features() + out_features()) * sizeof(float)};
-    (arithmetic_ == Arithmetic::kInt8 ? work.int8_ops : work.float_ops) = 2 * rows * in_features() * out_features();
-    const Measured measured(*profile_, "matmul", shape_, work);
+    const Measured measured(*profile_, "matmul", shape_, work(size_of(x) / in_features()));
     return measured_->multiply(x);
   }
 
@@ -67,6 +64,14 @@ class ProfiledMatrix final : public Matrix {
   }
 
   [[nodiscard]] std::size_t num_bytes() const override { return measured_->num_bytes(); }
+
+  [[nodiscard]] const Matrix& measured() const { return *measured_; }
+  [[nodiscard]] const std::string& shape() const { return shape_; }
+  [[nodiscard]] Work work(double rows) const {
+    Work work{.bytes = static_cast<double>(num_bytes()) + rows * (in_features() + out_features()) * sizeof(float)};
+    (arithmetic_ == Arithmetic::kInt8 ? work.int8_ops : work.float_ops) = 2 * rows * in_features() * out_features();
+    return work;
+  }
 
  private:
   std::shared_ptr<const Matrix> measured_;
@@ -100,6 +105,21 @@ std::shared_ptr<const Matrix> ProfilingKernels::make_matrix(MatrixWeights weight
   const bool is_int8 = activations_ == Activations::kInt8 && (bits == 4 || bits == 8);
   return std::make_shared<ProfiledMatrix>(measured_->make_matrix(std::move(weights)), profile_, type,
                                           is_int8 ? Arithmetic::kInt8 : Arithmetic::kFloat);
+}
+
+std::vector<mx::array> ProfilingKernels::multiply_all(const mx::array& x,
+                                                      std::span<const Matrix* const> matrices) const {
+  std::vector<const Matrix*> inner;
+  std::string shape;  // "576 -> 1536 q4, 576 -> 1536 q4"
+  Work work;
+  for (const Matrix* matrix : matrices) {
+    const auto& profiled = static_cast<const ProfiledMatrix&>(*matrix);  // see make_matrix
+    inner.push_back(&profiled.measured());
+    shape += (shape.empty() ? "" : ", ") + profiled.shape();
+    work += profiled.work(size_of(x) / profiled.in_features());
+  }
+  const Measured measured(*profile_, "matmuls", std::move(shape), work);
+  return measured_->multiply_all(x, inner);
 }
 
 KvStorage ProfilingKernels::make_kv_storage(const KvShape& shape) const { return measured_->make_kv_storage(shape); }

@@ -30,11 +30,40 @@ mx::array from_bytes(std::span<const std::byte> bytes, int num_rows, mx::Dtype d
   return mx::view(mx::array(data, {num_rows, row_bytes}, mx::uint8), dtype);
 }
 
+mx::array dense_weight(const MatrixWeights& w) { return from_bytes(w.weight, w.out_features, dtype_of(w.type)); }
+
+/// The integers of a quantized matrix, (out, in) float32.
+mx::array unpack_integers(const MatrixWeights& w) {
+  std::vector<float> integers;
+  integers.reserve(static_cast<std::size_t>(w.out_features) * static_cast<std::size_t>(w.in_features));
+  const std::uint64_t mask = (std::uint64_t{1} << static_cast<unsigned>(w.bits)) - 1;
+  std::uint64_t pending = 0;  // bits read and not yet used, lowest first; a row ends with a byte
+  int num_pending = 0;
+  for (const std::byte byte : w.weight) {
+    pending |= std::to_integer<std::uint64_t>(byte) << static_cast<unsigned>(num_pending);
+    for (num_pending += 8; num_pending >= w.bits; num_pending -= w.bits) {
+      integers.push_back(static_cast<float>(pending & mask));
+      pending >>= static_cast<unsigned>(w.bits);
+    }
+  }
+  return mx::array(integers.data(), {w.out_features, w.in_features}, mx::float32);
+}
+
+/// A matrix whose groups MLX cannot multiply.
+mx::array dequantized_weight(const MatrixWeights& w) {
+  const auto of_groups = [&](std::span<const std::byte> bytes) {
+    return mx::expand_dims(mx::astype(from_bytes(bytes, w.out_features, dtype_of(w.type)), mx::float32), 2);
+  };
+  const int groups = w.in_features / w.group_size;
+  const mx::array integers = mx::reshape(unpack_integers(w), {w.out_features, groups, w.group_size});
+  const mx::array weight = mx::add(mx::multiply(of_groups(w.scales), integers), of_groups(w.biases));
+  return mx::reshape(weight, {w.out_features, w.in_features});
+}
+
 class DenseReferenceMatrix final : public Matrix {
  public:
-  explicit DenseReferenceMatrix(const MatrixWeights& w)
-      : Matrix(w.out_features, w.in_features),
-        weight_(mx::astype(from_bytes(w.weight, w.out_features, dtype_of(w.type)), compute_dtype(w.type))) {}
+  DenseReferenceMatrix(const MatrixWeights& w, const mx::array& weight)
+      : Matrix(w.out_features, w.in_features), weight_(mx::astype(weight, compute_dtype(w.type))) {}
 
   [[nodiscard]] mx::array multiply(const mx::array& x) const override { return mx::matmul(x, mx::transpose(weight_)); }
   [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override { return mx::take(weight_, ids, 0); }
@@ -112,8 +141,17 @@ mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x
 }  // namespace
 
 std::shared_ptr<const Matrix> ReferenceKernels::make_matrix(MatrixWeights weights) const {
-  if (weights.bits == 0) return std::make_shared<DenseReferenceMatrix>(weights);
+  if (weights.bits == 0) return std::make_shared<DenseReferenceMatrix>(weights, dense_weight(weights));
+  if (weights.group_size < 32) return std::make_shared<DenseReferenceMatrix>(weights, dequantized_weight(weights));
   return std::make_shared<QuantizedReferenceMatrix>(weights);
+}
+
+std::vector<mx::array> ReferenceKernels::multiply_all(const mx::array& x,
+                                                      std::span<const Matrix* const> matrices) const {
+  std::vector<mx::array> products;
+  products.reserve(matrices.size());
+  for (const Matrix* matrix : matrices) products.push_back(matrix->multiply(x));
+  return products;
 }
 
 KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {

@@ -12,6 +12,8 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] std::string_view name() const override { return "reference"; }
 
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
+                                                    std::span<const Matrix* const> matrices) const override;
   /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 

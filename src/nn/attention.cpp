@@ -20,9 +20,10 @@ Attention::Attention(const Scope& scope, AttentionOptions options)
 
 mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
   const int tokens = x.shape(0);
-  mx::array q = q_proj_(x, ctx);        // (tokens, num_heads * head_dim)
-  mx::array k = k_proj_(x, ctx);        // (tokens, num_kv_heads * head_dim)
-  const mx::array v = v_proj_(x, ctx);  // (tokens, num_kv_heads * head_dim)
+  const std::vector<mx::array> projected = Linear::apply_all({&q_proj_, &k_proj_, &v_proj_}, x, ctx);
+  mx::array q = projected[0];         // (tokens, num_heads * head_dim)
+  mx::array k = projected[1];         // (tokens, num_kv_heads * head_dim)
+  const mx::array& v = projected[2];  // (tokens, num_kv_heads * head_dim)
   if (q_norm_) {
     q = (*q_norm_)(mx::reshape(q, {tokens, options_.num_heads, options_.head_dim}), ctx);
     k = (*k_norm_)(mx::reshape(k, {tokens, options_.num_kv_heads, options_.head_dim}), ctx);

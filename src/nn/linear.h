@@ -2,7 +2,9 @@
 // models never mention it.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
+#include <vector>
 
 #include "nn/forward_context.h"
 #include "nn/parameters.h"
@@ -20,11 +22,29 @@ class Linear {
 
   /// x (tokens, in_features) -> (tokens, out_features)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
-    const mx::array y = weight_->multiply(x);
-    return bias_ ? ctx.kernels.add_bias(y, *bias_) : y;
+    return add_bias(weight_->multiply(x), ctx);
+  }
+
+  /// Some layers' results for the same x.
+  [[nodiscard]] static std::vector<mx::array> apply_all(std::initializer_list<const Linear*> layers, const mx::array& x,
+                                                        const ForwardContext& ctx) {
+    std::vector<const kernels::Matrix*> weights;
+    weights.reserve(layers.size());
+    for (const Linear* layer : layers) weights.push_back(layer->weight_.get());
+    std::vector<mx::array> results = ctx.kernels.multiply_all(x, weights);
+    auto result = results.begin();
+    for (const Linear* layer : layers) {
+      *result = layer->add_bias(*result, ctx);
+      ++result;
+    }
+    return results;
   }
 
  private:
+  [[nodiscard]] mx::array add_bias(const mx::array& y, const ForwardContext& ctx) const {
+    return bias_ ? ctx.kernels.add_bias(y, *bias_) : y;
+  }
+
   std::shared_ptr<const kernels::Matrix> weight_;  // (out_features, in_features)
   std::optional<mx::array> bias_;                  // (out_features)
 };

@@ -14,7 +14,8 @@ class GatedMLP {
 
   /// x (tokens, hidden) -> (tokens, hidden)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
-    return down_proj_(ctx.kernels.silu_multiply(gate_proj_(x, ctx), up_proj_(x, ctx)), ctx);
+    const std::vector<mx::array> inner = Linear::apply_all({&gate_proj_, &up_proj_}, x, ctx);
+    return down_proj_(ctx.kernels.silu_multiply(inner[0], inner[1]), ctx);
   }
 
  private:

@@ -165,19 +165,22 @@ void write_rope(ConfigWriter& writer) {
   }
 }
 
-// MLX's block: the most common width as default, the others by module.
+// MLX's block: the most common shape as default, the others by module.
 void write_quantization(ConfigWriter& writer) {
-  std::map<int, int> tensors_by_bits;
-  for (const GgufTensor& tensor : writer.file().tensors()) ++tensors_by_bits[affine_bits(tensor.type)];
-  tensors_by_bits.erase(0);
-  if (tensors_by_bits.empty()) return;
-  const int common = std::ranges::max_element(tensors_by_bits, {}, [](const auto& pair) { return pair.second; })->first;
-  const auto spec = [](int bits) { return json::object{{"group_size", kAffineGroupSize}, {"bits", bits}}; };
+  std::map<AffineShape, int> tensors_by_shape;
+  for (const GgufTensor& tensor : writer.file().tensors()) ++tensors_by_shape[affine_shape(tensor.type)];
+  tensors_by_shape.erase(AffineShape{});
+  if (tensors_by_shape.empty()) return;
+  const AffineShape common =
+      std::ranges::max_element(tensors_by_shape, {}, [](const auto& pair) { return pair.second; })->first;
+  const auto spec = [](AffineShape shape) {
+    return json::object{{"group_size", shape.group_size}, {"bits", shape.bits}};
+  };
   json::object block = spec(common);
   for (const GgufTensor& tensor : writer.file().tensors()) {
-    const int bits = affine_bits(tensor.type);
+    const AffineShape shape = affine_shape(tensor.type);
     const auto name = hugging_face_name(tensor.name);
-    if (name && bits != 0 && bits != common) block[name->module] = spec(bits);
+    if (name && shape.bits != 0 && shape != common) block[name->module] = spec(shape);
   }
   writer.set("quantization", std::move(block));
 }

@@ -31,7 +31,7 @@ Result<Job> plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchi
                        ", which is not supported; known are F32, F16, "
                        "BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K");
   }
-  if (affine_bits(tensor.type) > 0 && (tensor.shape.size() != 2 || name->suffix != "weight")) {
+  if (affine_shape(tensor.type).bits > 0 && (tensor.shape.size() != 2 || name->suffix != "weight")) {
     return unsupported("has the quantized type " + gguf_type_name(tensor.type) + " but is not a matrix");
   }
   Job job{&tensor, std::move(*name), {.rows = tensor.shape[0]}, {}};
@@ -49,7 +49,7 @@ Result<Job> plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchi
 
 void run(Job& job, const std::shared_ptr<const void>& storage) {
   const std::string prefix = job.name.module + ".";
-  if (affine_bits(job.tensor->type) == 0) {
+  if (affine_shape(job.tensor->type).bits == 0) {
     job.results.emplace_back(prefix + std::string(job.name.suffix), repack_dense(*job.tensor, job.order, storage));
     return;
   }

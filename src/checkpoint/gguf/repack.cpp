@@ -13,8 +13,8 @@ using Byte = std::uint8_t;
 // One block taken apart: up to 256 integers and their groups' scales and biases.
 struct Unpacked {
   Byte q[256];
-  float scales[8];
-  float biases[8];
+  float scales[16];
+  float biases[16];
 };
 
 float load_half(const Byte* at) {
@@ -123,22 +123,20 @@ void unpack_q5_k(const Byte* block, Unpacked& out) {
   }
 }
 
-// 256 weights d * scale * (q - 32) with 16 signed 8-bit scales. A half of the block keeps four rows of 32 elements: low
-// bits in 64 bytes, high pairs in 32.
-void dequantize_q6_k(const Byte* block, float* out) {
+// 16 signed 8-bit scales, each of 16 weights. A half of the block keeps four rows of 32 elements: low bits in 64 bytes,
+// high pairs in 32.
+void unpack_q6_k(const Byte* block, Unpacked& out) {
   const float d = load_half(block + 208);
+  for (std::size_t group = 0; group < 16; ++group) {
+    out.scales[group] = d * static_cast<float>(static_cast<std::int8_t>(block[192 + group]));
+    out.biases[group] = -32 * out.scales[group];
+  }
   for (std::size_t half = 0; half < 2; ++half) {
-    const Byte* low = block + half * 64;
+    Byte* q = out.q + half * 128;
+    unpack_halves(block + half * 64, 64, q);
     const Byte* high = block + 128 + half * 32;
-    const Byte* scales = block + 192 + half * 8;
     for (std::size_t row = 0; row < 4; ++row) {
-      for (std::size_t i = 0; i < 32; ++i) {
-        const unsigned nibble = row < 2 ? low[row * 32 + i] & 0xFU : low[(row - 2) * 32 + i] >> 4U;
-        const unsigned pair = high[i] >> (2 * row) & 3U;
-        const int q = static_cast<int>(nibble | pair << 4U) - 32;
-        const auto scale = static_cast<std::int8_t>(scales[row * 2 + i / 16]);
-        out[half * 128 + row * 32 + i] = d * static_cast<float>(scale) * static_cast<float>(q);
-      }
+      for (std::size_t i = 0; i < 32; ++i) q[row * 32 + i] |= static_cast<Byte>((high[i] >> (2 * row) & 3U) << 4U);
     }
   }
 }
@@ -166,19 +164,21 @@ void pack(const Byte* q, int count, unsigned bits, Byte* out) {
 
 struct AffineFormat {
   unsigned bits;
+  int group_size;
   void (*unpack)(const Byte* block, Unpacked& out);
 };
 
 AffineFormat affine_format(std::uint32_t type) {
   switch (static_cast<GgufType>(type)) {
-    case GgufType::kQ40: return {4, unpack_q4_0};
-    case GgufType::kQ41: return {4, unpack_q4_1};
-    case GgufType::kQ50: return {5, unpack_q5_0};
-    case GgufType::kQ51: return {5, unpack_q5_1};
-    case GgufType::kQ80: return {8, unpack_q8_0};
-    case GgufType::kQ4K: return {4, unpack_q4_k};
-    case GgufType::kQ5K: return {5, unpack_q5_k};
-    default: return {0, nullptr};
+    case GgufType::kQ40: return {4, 32, unpack_q4_0};
+    case GgufType::kQ41: return {4, 32, unpack_q4_1};
+    case GgufType::kQ50: return {5, 32, unpack_q5_0};
+    case GgufType::kQ51: return {5, 32, unpack_q5_1};
+    case GgufType::kQ80: return {8, 32, unpack_q8_0};
+    case GgufType::kQ4K: return {4, 32, unpack_q4_k};
+    case GgufType::kQ5K: return {5, 32, unpack_q5_k};
+    case GgufType::kQ6K: return {6, 16, unpack_q6_k};
+    default: return {0, 0, nullptr};
   }
 }
 
@@ -222,15 +222,18 @@ const Byte* row_bytes(const GgufTensor& tensor, const RowOrder& order, std::int6
 
 }  // namespace
 
-int affine_bits(std::uint32_t gguf_type) { return static_cast<int>(affine_format(gguf_type).bits); }
+AffineShape affine_shape(std::uint32_t gguf_type) {
+  const AffineFormat format = affine_format(gguf_type);
+  return {static_cast<int>(format.bits), format.group_size};
+}
 
 AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order) {
   const AffineFormat format = affine_format(tensor.type);
   const GgufBlock block = gguf_block(tensor.type).value_or(GgufBlock{});
   CHECK(format.bits > 0 && tensor.shape.size() == 2 && !tensor.bytes.empty(), "not a quantized matrix");
   const std::int64_t columns = tensor.shape[1];
-  const std::int64_t groups = columns / kAffineGroupSize;
-  const int groups_per_block = block.elements / kAffineGroupSize;
+  const std::int64_t groups = columns / format.group_size;
+  const int groups_per_block = block.elements / format.group_size;
 
   const auto weight_bytes = static_cast<std::size_t>(order.rows * columns / 8) * format.bits;
   const OwnedBytes weight = allocate_bytes(weight_bytes);
@@ -259,16 +262,6 @@ AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order) {
 
 Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order, const std::shared_ptr<const void>& storage) {
   const auto type = static_cast<GgufType>(tensor.type);
-  if (type == GgufType::kQ6K) {
-    const std::size_t blocks_per_row = tensor.bytes.size() / static_cast<std::size_t>(order.rows) / 210;
-    const OwnedBytes memory = allocate_bytes(tensor.bytes.size() / 210 * 256 * sizeof(float));
-    auto* out = reinterpret_cast<float*>(memory.bytes.data());
-    for (std::int64_t row = 0; row < order.rows; ++row) {
-      const Byte* source = row_bytes(tensor, order, row);
-      for (std::size_t i = 0; i < blocks_per_row; ++i, source += 210, out += 256) dequantize_q6_k(source, out);
-    }
-    return {DType::kF32, tensor.shape, memory.bytes, memory.storage};
-  }
   const DType dtype = type == GgufType::kF16 ? DType::kF16 : type == GgufType::kBF16 ? DType::kBF16 : DType::kF32;
   if (order.heads == 0) return make_tensor(dtype, tensor.shape, tensor.bytes, storage);
   const OwnedBytes memory = allocate_bytes(tensor.bytes.size());

@@ -2,8 +2,8 @@
 // Internal to checkpoint/.
 //
 // MLX keeps a matrix as packed integers q, lowest bits first in little-endian 32-bit words, with a scale s and a bias b
-// for each group of 32 inputs: w = s q + b. Every block format with groups of 32 is of this form already, so nothing is
-// rounded:
+// for each group of inputs: w = s q + b. Every block format here is of this form already, so nothing is rounded. Groups
+// are of 32 inputs but for Q6_K, which has 16, a size that MLX itself lacks:
 //
 //   Q4_0  w = d (q - 8)          4 bits   s = d        b = -8 d
 //   Q4_1  w = d q + m            4 bits   s = d        b = m
@@ -12,11 +12,13 @@
 //   Q8_0  w = d q, q signed      8 bits   s = d        b = -128 d, stored q + 128
 //   Q4_K  w = d sc q - dmin mn   4 bits   s = d sc     b = -dmin mn
 //   Q5_K  as Q4_K                5 bits
+//   Q6_K  w = d sc (q - 32)      6 bits   s = d sc     b = -32 d sc
 //
 // Scales and biases of a tensor are stored as F16 if all of them are exact there (always so for the first five unless d
-// is huge), else as F32. Q6_K has groups of 16, which MLX lacks: it becomes a dense F32 tensor.
+// is huge), else as F32.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 
@@ -25,14 +27,20 @@
 
 namespace redpoll::checkpoint {
 
-/// Bits of the affine form of a type, 0 for types that become dense tensors.
-[[nodiscard]] int affine_bits(std::uint32_t gguf_type);
-constexpr int kAffineGroupSize = 32;
+struct AffineShape {
+  int bits = 0;
+  int group_size = 0;
+
+  friend auto operator<=>(const AffineShape&, const AffineShape&) = default;
+};
+
+/// The affine form of a type; 0 bits for types that become dense tensors.
+[[nodiscard]] AffineShape affine_shape(std::uint32_t gguf_type);
 
 struct AffineTensors {
   Tensor weight;  // (rows, columns * bits / 32) U32
-  Tensor scales;  // (rows, columns / 32)
-  Tensor biases;  // (rows, columns / 32)
+  Tensor scales;  // (rows, columns / group_size)
+  Tensor biases;  // (rows, columns / group_size)
 };
 
 /// Which row of the file becomes row i. llama-type files interleave the two rotary halves of each query and key head:
@@ -49,7 +57,7 @@ struct RowOrder {
   }
 };
 
-/// For types with affine_bits > 0; the tensor is a matrix whose bytes are complete.
+/// For types whose affine form has bits; the tensor is a matrix whose bytes are complete.
 [[nodiscard]] AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order);
 
 /// For the other types. A view of the file where nothing changes.

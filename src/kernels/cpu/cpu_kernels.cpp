@@ -10,4 +10,11 @@ std::shared_ptr<const Matrix> CpuKernels::make_matrix(MatrixWeights weights) con
   return std::make_shared<PackedMatrix>(context_, weights);
 }
 
+std::vector<mx::array> CpuKernels::multiply_all(const mx::array& x, std::span<const Matrix* const> matrices) const {
+  std::vector<const PackedMatrix*> packed;
+  packed.reserve(matrices.size());
+  for (const Matrix* matrix : matrices) packed.push_back(static_cast<const PackedMatrix*>(matrix));  // see make_matrix
+  return multiply_packed(*context_, x, packed);
+}
+
 }  // namespace redpoll::kernels::cpu

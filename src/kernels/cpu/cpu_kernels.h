@@ -31,6 +31,8 @@ class CpuKernels final : public ReferenceKernels {
   [[nodiscard]] std::string_view name() const override;
 
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
+                                                    std::span<const Matrix* const> matrices) const override;
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;

@@ -15,6 +15,14 @@ bool has_avx2() {
 #endif
 }
 
+bool has_avx_vnni() {
+#if defined(__x86_64__)
+  return has_avx2() && __builtin_cpu_supports("avxvnni");
+#else
+  return false;
+#endif
+}
+
 bool has_avx512() {
 #if defined(__x86_64__)
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -30,6 +38,7 @@ bool has_avx512() {
 std::string_view variant_name(Variant variant) {
   switch (variant) {
     case Variant::kAvx512: return "avx512";
+    case Variant::kAvxVnni: return "avxvnni";
     case Variant::kAvx2: return "avx2";
     case Variant::kPortable: break;
   }
@@ -40,6 +49,7 @@ const std::vector<Variant>& available_variants() {
   static const std::vector<Variant> variants = [] {
     std::vector<Variant> found{Variant::kPortable};
     if (has_avx2()) found.push_back(Variant::kAvx2);
+    if (has_avx_vnni()) found.push_back(Variant::kAvxVnni);
     if (has_avx512()) found.push_back(Variant::kAvx512);
     return found;
   }();

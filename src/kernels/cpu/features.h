@@ -8,8 +8,9 @@
 namespace redpoll::kernels::cpu {
 
 /// Slowest first. `kPortable` is plain C++ that any compiler vectorizes for its baseline. `kAvx2` wants FMA and F16C
-/// too, `kAvx512` the subsets F, BW, VL, DQ and VNNI: processors with fewer of them are as well off with AVX2.
-enum class Variant { kPortable, kAvx2, kAvx512 };
+/// too, `kAvxVnni` is that with dot products of bytes, `kAvx512` wants the subsets F, BW, VL, DQ and VNNI: processors
+/// with fewer of them are as well off with AVX2.
+enum class Variant { kPortable, kAvx2, kAvxVnni, kAvx512 };
 
 [[nodiscard]] std::string_view variant_name(Variant variant);
 

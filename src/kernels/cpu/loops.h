@@ -19,17 +19,15 @@ using Half = std::uint16_t;
 inline constexpr int kPadding = 16;
 /// Panels that one pass of a matmul loop covers: a matrix is padded with zero rows to a multiple of that.
 inline constexpr int kUnitPanels = 4;
-/// Inputs per chunk of a quantized panel: for any number of bits b, b words hold 32 values.
-inline constexpr int kChunk = 32;
 /// Activations that share a scale when they are rounded to int8.
 inline constexpr int kInt8Group = 32;
 /// Most rows of x that one call of `matmul` takes.
 inline constexpr int kMaxRows = 128;
 
 /// A weight matrix repacked so that it streams: panels of `lanes` output rows, one after the other. A quantized panel
-/// holds for each group `lanes` scales, as many biases (of `type`) and group_size / 32 chunks of `bits` vectors of
-/// words; lane r of word j is the checkpoint's word j of that chunk in row r. A dense panel (bits = 0) holds for each
-/// input the weights of its rows, of `type`.
+/// holds for each group `lanes` scales, as many biases (of `type`) and group_size * bits / 32 vectors of words; lane r
+/// of vector j is the checkpoint's word j of that group in row r. A dense panel (bits = 0) holds for each input the
+/// weights of its rows, of `type`.
 struct PackedWeights {
   int lanes = 0;
   const std::byte* data = nullptr;
@@ -134,6 +132,9 @@ namespace portable {
 }
 #if defined(__x86_64__)
 namespace avx2 {
+[[nodiscard]] const Loops& loops();
+}
+namespace avxvnni {
 [[nodiscard]] const Loops& loops();
 }
 namespace avx512 {

@@ -31,6 +31,8 @@ namespace {
 
 #include "kernels/cpu/loops_int8.inc"
 
+#include "kernels/cpu/loops_int8_tile.inc"
+
 constexpr Loops kLoops{.lanes = kLanes,
                        .matmul = matmul,
                        .quantize_row = quantize_row,

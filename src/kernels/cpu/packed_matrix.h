@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/context.h"
@@ -18,18 +20,26 @@ class PackedMatrix final : public Matrix {
   [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override;
   [[nodiscard]] std::size_t num_bytes() const override { return num_bytes_; }
 
- private:
-  /// Rows rounded to int8, one Int8Row each.
-  [[nodiscard]] HostArray quantize(const float* x, int rows) const;
+  [[nodiscard]] const PackedWeights& packed() const { return packed_; }
+  /// Whether activations are rounded to int8.
+  [[nodiscard]] bool takes_int8() const { return takes_int8_; }
+  /// Output rows that one call of the matmul loop covers, and how often it is called for all.
+  [[nodiscard]] int unit_rows() const { return kUnitPanels * packed_.lanes; }
+  [[nodiscard]] int num_units() const { return num_units_; }
 
+ private:
   std::shared_ptr<Context> context_;
   PackedWeights packed_;
-  bool int8_;      // activations are rounded
-  int unit_rows_;  // output rows that one call of the matmul loop covers
+  bool takes_int8_;
   int num_units_;
   std::size_t num_bytes_;
   AlignedBytes bytes_;
 };
+
+/// matrix->multiply(x) of each matrix. Activations are rounded once for all that want them in the same form, and one
+/// fork serves all.
+[[nodiscard]] std::vector<mx::array> multiply_packed(Context& context, const mx::array& x,
+                                                     std::span<const PackedMatrix* const> matrices);
 
 /// Bytes of one panel of `lanes` rows, in the layouts of PackedWeights.
 [[nodiscard]] std::size_t quantized_panel_bytes(const MatrixWeights& weights, int lanes);

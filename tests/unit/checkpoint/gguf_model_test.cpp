@@ -53,14 +53,16 @@ float weight_at(const Checkpoint& checkpoint, const std::string& module, std::si
   const Tensor& weight = *checkpoint.parameters.find(module + ".weight");
   const Tensor* scales = checkpoint.parameters.find(module + ".scales");
   if (scales == nullptr) return as_float(weight, i);
-  const auto bits = static_cast<std::size_t>(checkpoint.quantization.spec_for(module)->bits);
+  const auto spec = checkpoint.quantization.spec_for(module);
+  const auto bits = static_cast<std::size_t>(spec->bits);
+  const auto group_size = static_cast<std::size_t>(spec->group_size);
   unsigned q = 0;
   for (std::size_t bit = 0; bit < bits; ++bit) {
     const std::size_t at = i * bits + bit;
     q |= (std::to_integer<unsigned>(weight.bytes[at / 8]) >> at % 8 & 1U) << bit;
   }
   const Tensor& biases = *checkpoint.parameters.find(module + ".biases");
-  return as_float(*scales, i / 32) * static_cast<float>(q) + as_float(biases, i / 32);
+  return as_float(*scales, i / group_size) * static_cast<float>(q) + as_float(biases, i / group_size);
 }
 
 TEST(GgufModelTest, EveryBlockTypeKeepsItsExactValues) {

@@ -53,7 +53,10 @@ TEST(QuantizationTest, SizesThatMlxDoesNotHaveNameTheField) {
     return table ? "" : table.error().message;
   };
   EXPECT_EQ(message(R"({"bits":7})"), "'quantization.bits': expected one of 2, 3, 4, 5, 6, 8, got 7");
-  EXPECT_EQ(message(R"({"group_size":48})"), "'quantization.group_size': expected one of 32, 64, 128, got 48");
+  EXPECT_EQ(message(R"({"group_size":48})"), "'quantization.group_size': expected one of 16, 32, 64, 128, got 48");
+  EXPECT_EQ(message(R"({"group_size":16,"bits":5})"),
+            "'quantization.bits': expected one of 2, 4, 6, 8 in groups of 16, got 5");
+  EXPECT_EQ(message(R"({"group_size":16,"bits":6})"), "");
   EXPECT_EQ(message(R"({"mode":"q"})"), "'quantization.mode': expected one of affine, mxfp4, mxfp8, nvfp4, got 'q'");
   EXPECT_EQ(message(R"({"mode":"mxfp4","bits":8})"), "'quantization.bits': expected one of 4, got 8");
   EXPECT_EQ(message(R"({"mode":"nvfp4","group_size":32})"), "'quantization.group_size': expected one of 16, got 32");

@@ -97,7 +97,7 @@ TEST_P(Int8MatmulTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
     for (const int threads : {1, 2, 4}) {
       const auto kernels = int8(threads);
       const auto matrix = kernels->make_matrix(m->view);
-      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 33, 128, 129, kMaxRows}) {
+      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 33, 128, 129, kMaxRows}) {
         const auto count = static_cast<std::ptrdiff_t>(rows) * m->view.out_features;
         const std::vector<std::uint32_t> wanted(expected.end() - count, expected.end());
         ASSERT_EQ(bits_of(matrix->multiply(rows_of(x, kMaxRows - rows, kMaxRows))), wanted)
@@ -165,7 +165,8 @@ TEST_P(Int8MatmulTest, TakesGroupsOfZerosAndOfSubnormalsForZero) {
 }
 
 TEST_P(Int8MatmulTest, LeavesOtherWeightsToFloat32) {
-  for (const auto& m : {quantized_matrix(40, 320, 5, 32, WeightType::kF16), dense_matrix(64, 96, WeightType::kBF16)}) {
+  for (const auto& m : {quantized_matrix(40, 320, 5, 32, WeightType::kF16),
+                        quantized_matrix(40, 320, 4, 16, WeightType::kF16), dense_matrix(64, 96, WeightType::kBF16)}) {
     const mx::array x = random_array({5, m->view.in_features}, 9);
     EXPECT_EQ(bits_of(int8()->make_matrix(m->view)->multiply(x)), bits_of(cpu()->make_matrix(m->view)->multiply(x)));
   }

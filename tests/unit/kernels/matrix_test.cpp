@@ -51,7 +51,8 @@ INSTANTIATE_FOR_EVERY_VARIANT(MatrixTest);
 TEST_P(MatrixTest, MultipliesEveryQuantizedFormatLikeFloat64) {
   const auto kernels = cpu();
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
-    for (const int group_size : {32, 64, 128}) {
+    for (const int group_size : {16, 32, 64, 128}) {
+      if (group_size * bits % 32 != 0) continue;
       for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
         const auto m = quantized_matrix(45, 384, bits, group_size, type);
         const auto matrix = kernels->make_matrix(m->view);
@@ -87,7 +88,8 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
   for (const auto& m :
        {quantized_matrix(203, 576, 4, 32, WeightType::kF16), quantized_matrix(203, 576, 8, 64, WeightType::kF32),
         quantized_matrix(96, 1536, 4, 128, WeightType::kBF16), quantized_matrix(40, 320, 5, 32, WeightType::kF16),
-        dense_matrix(203, 577, WeightType::kBF16), dense_matrix(64, 576, WeightType::kF32)}) {
+        quantized_matrix(40, 320, 6, 16, WeightType::kF32), dense_matrix(203, 577, WeightType::kBF16),
+        dense_matrix(64, 576, WeightType::kF32)}) {
     const int in = m->view.in_features;
     const mx::array x = random_array({kMaxRows, in}, 5);
     const auto alone = cpu(1)->make_matrix(m->view);
@@ -109,15 +111,46 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
   }
 }
 
+/// Products of matrices of one input, some of which round it alike, some otherwise and some not at all.
+void expect_products_together(const Kernels& kernels, int rows) {
+  const std::vector<std::shared_ptr<TestMatrix>> tests{
+      quantized_matrix(203, 384, 4, 32, WeightType::kF16), quantized_matrix(40, 384, 4, 32, WeightType::kF32, 2),
+      quantized_matrix(64, 384, 4, 64, WeightType::kF16),  quantized_matrix(33, 384, 8, 32, WeightType::kF16),
+      quantized_matrix(48, 384, 6, 16, WeightType::kF32),  dense_matrix(7, 384, WeightType::kBF16)};
+  std::vector<std::shared_ptr<const Matrix>> matrices;
+  std::vector<const Matrix*> pointers;
+  for (const auto& test : tests) pointers.push_back(matrices.emplace_back(kernels.make_matrix(test->view)).get());
+  const mx::array x = random_array({rows, 384}, 5);
+  const std::vector<mx::array> products = kernels.multiply_all(x, pointers);
+  ASSERT_EQ(products.size(), matrices.size());
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    EXPECT_EQ(products[i].shape(), (mx::Shape{rows, matrices[i]->out_features()}));
+    EXPECT_EQ(bits_of(products[i]), bits_of(matrices[i]->multiply(x))) << "matrix " << i << ", " << rows << " rows";
+  }
+}
+
+TEST_P(MatrixTest, MultipliesSeveralMatricesAsItDoesEach) {
+  for (const Activations activations : {Activations::kFloat32, Activations::kInt8}) {
+    for (const int threads : {1, 3}) {
+      const cpu::CpuKernels kernels(GetParam(), threads, activations);
+      for (const int rows : {1, 5, 150}) expect_products_together(kernels, rows);
+    }
+  }
+}
+
 TEST_P(MatrixTest, GathersTheRowsThatTheReferenceGathers) {
   const auto kernels = cpu();
   const ReferenceKernels reference;
   const std::vector<std::int32_t> ids{0, 44, 7, 7, 13, 8, 31, 32, 1, 2, 3, 4, 5, 6, 40, 41, 42, 43};
   const mx::array rows(ids.data(), {static_cast<int>(ids.size())}, mx::int32);
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
-    const auto m = quantized_matrix(45, 384, bits, 64, WeightType::kF16);
-    const mx::array expected = reference.make_matrix(m->view)->gather_rows(rows);
-    EXPECT_EQ(bits_of(kernels->make_matrix(m->view)->gather_rows(rows)), bits_of(expected)) << bits << " bits";
+    for (const int group_size : {16, 64}) {
+      if (group_size * bits % 32 != 0) continue;
+      const auto m = quantized_matrix(45, 384, bits, group_size, WeightType::kF16);
+      const mx::array expected = reference.make_matrix(m->view)->gather_rows(rows);
+      EXPECT_EQ(bits_of(kernels->make_matrix(m->view)->gather_rows(rows)), bits_of(expected))
+          << bits << " bits in groups of " << group_size;
+    }
   }
   for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
     const auto m = dense_matrix(45, 37, type);

@@ -55,6 +55,22 @@ TEST_F(ProfilingKernelsTest, RoundedActivationsAreIntegerWork) {
   EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 bf16"}).work.float_ops, 2.0 * 64 * 32);
 }
 
+TEST_F(ProfilingKernelsTest, MatmulsOfOneInputAreCountedTogether) {
+  const auto gate = quantized_matrix(96, 64, 4, 32, WeightType::kF16);
+  const auto up = dense_matrix(32, 64, WeightType::kF32);
+  const mx::array x = random_array({3, 64}, 3);
+  const std::vector measured{measured_.make_matrix(gate->view), measured_.make_matrix(up->view)};
+  const std::vector plain{plain_.make_matrix(gate->view), plain_.make_matrix(up->view)};
+  const std::vector<mx::array> got =
+      measured_.multiply_all(x, std::vector<const Matrix*>{measured[0].get(), measured[1].get()});
+  ASSERT_EQ(got.size(), 2U);
+  EXPECT_EQ(bits_of(got[0]), bits_of(plain[0]->multiply(x)));
+  EXPECT_EQ(bits_of(got[1]), bits_of(plain[1]->multiply(x)));
+  const OperationTotals& both = totals({"matmuls", "64 -> 96 q4, 64 -> 32 f32"});
+  EXPECT_EQ(both.calls, 1U);
+  EXPECT_EQ(both.work.float_ops, 2.0 * 3 * 64 * (96 + 32));
+}
+
 TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   const mx::array x = random_array({3, 32}, 1);
   const mx::array y = random_array({3, 32}, 2);
@@ -70,7 +86,8 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
 
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
-  const RopeSpec spec{.dims = 16, .interleaved = false, .inverse_frequencies = std::vector<float>(8, 0.5F)};
+  const RopeSpec spec{
+      .head_dim = 16, .dims = 16, .interleaved = false, .inverse_frequencies = std::vector<float>(8, 0.5F)};
   const mx::array heads = random_array({3, 2, 16}, 4);
   EXPECT_EQ(bits_of(measured_.rope(heads, batch, spec)), bits_of(plain_.rope(heads, batch, spec)));
   const KvShape shape{.num_blocks = 2, .block_tokens = 4, .num_kv_heads = 2, .head_dim = 16};
