@@ -25,7 +25,7 @@ struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
   Activations activations = Activations::kFloat32;
-  KvType kv_type = KvType::kF16;  // of kernels on a CPU
+  KvType kv_type = KvType::kF16;                     // of kernels on a CPU
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 

@@ -102,7 +102,8 @@ TEST(AllocationTest, AWarmDecodeStepAllocatesLittleAndKeepsNothing) {
 
   std::vector<Reading> readings;
   readings.reserve(kSteps + 10);
-  const auto loader = [load = checkpoint_loader(std::move(*opened), {.num_threads = 1}), &readings]() -> Result<LoadedModel> {
+  const auto loader = [load = checkpoint_loader(std::move(*opened), {.num_threads = 1}),
+                       &readings]() -> Result<LoadedModel> {
     ASSIGN_OR_RETURN(LoadedModel loaded, load());
     loaded.model = std::make_unique<ObservedModel>(std::move(loaded.model), readings);
     return loaded;
