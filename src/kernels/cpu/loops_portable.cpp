@@ -22,29 +22,8 @@ namespace redpoll::kernels::cpu::portable {
 namespace {
 
 #include "kernels/cpu/simd_portable.inc"
-// The loops are written once, on whichever vectors were included above.
-#include "kernels/cpu/loops_matmul.inc"
-
-#include "kernels/cpu/loops_elementwise.inc"
-
-#include "kernels/cpu/loops_attention.inc"
-
-#include "kernels/cpu/loops_int8.inc"
-
-#include "kernels/cpu/loops_int8_tile.inc"
-
-constexpr Loops kLoops{.lanes = kLanes,
-                       .matmul = matmul,
-                       .quantize_row = quantize_row,
-                       .matmul_int8 = matmul_int8,
-                       .attention = attention,
-                       .merge_attention = merge_attention,
-                       .finish_attention = finish_attention,
-                       .to_halves = to_halves,
-                       .rotate = rotate,
-                       .rms_norm = rms_norm,
-                       .add = add_arrays,
-                       .silu_multiply = silu_multiply};
+// The loops know vectors by the names that it gives them.
+#include "kernels/cpu/loops_all.inc"
 
 }  // namespace
 
