@@ -2,60 +2,14 @@
 // Sanitizers bring an allocator of their own, which this would hide from them.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-#include <malloc.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <filesystem>
-#include <new>
 
 #include "checkpoint/checkpoint.h"
 #include "engine/checkpoint_loader.h"
 #include "kernels/cpu/buffer.h"
 #include "models/model.h"
 #include "unit/engine/engine_fixture.h"
-
-namespace {
-
-thread_local std::size_t num_allocations = 0;
-thread_local std::size_t largest_allocation = 0;
-std::atomic<std::int64_t> live_bytes = 0;
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  ++num_allocations;
-  largest_allocation = std::max(largest_allocation, size);
-  void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(std::max<std::size_t>(size, 1))
-                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  live_bytes += static_cast<std::int64_t>(malloc_usable_size(memory));
-  return memory;
-}
-
-void release(void* memory) noexcept {
-  live_bytes -= static_cast<std::int64_t>(malloc_usable_size(memory));
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate(size, 1); }
-void* operator new[](std::size_t size) { return allocate(size, 1); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+#include "unit/engine/observed_allocator.h"
 
 namespace redpoll::engine {
 namespace {
@@ -76,8 +30,9 @@ class ObservedModel final : public models::Model {
 
   [[nodiscard]] const models::ModelInfo& info() const override { return model_->info(); }
   [[nodiscard]] models::mx::array forward(nn::ForwardContext& context) override {
+    test::Allocations& asked = test::allocations();
     readings_.push_back(
-        {num_allocations, std::exchange(largest_allocation, 0), live_bytes.load(), kernels::cpu::recycled_bytes()});
+        {asked.count, std::exchange(asked.largest, 0), test::live_bytes(), kernels::cpu::recycled_bytes()});
     return model_->forward(context);
   }
 

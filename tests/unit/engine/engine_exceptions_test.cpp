@@ -1,28 +1,12 @@
 // What is thrown on the engine thread: whatever it is and wherever it comes from, the engine goes on or says that it
 // does not, and every client learns how its request ended.
 #include <atomic>
-#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <thread>
 
 #include "unit/engine/engine_fixture.h"
-
-namespace {
-
-/// Allocations of this thread until one fails, once; 0: none does.
-thread_local int allocations_until_failure = 0;
-
-}  // namespace
-
-// Those of the standard library do the same but fail only when there is no memory. The other forms call these.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (allocations_until_failure > 0 && --allocations_until_failure == 0) throw std::bad_alloc();
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "unit/engine/observed_allocator.h"
 
 namespace redpoll::engine {
 namespace {
@@ -102,7 +86,7 @@ class FailingClock final : public Clock {
   [[nodiscard]] TimePoint now() const override {
     if (is_engine_thread_ && is_armed_) {
       is_armed_ = false;
-      allocations_until_failure = num_allocations_;
+      test::allocations().until_failure = num_allocations_;
     }
     return std::chrono::steady_clock::now();
   }
@@ -113,8 +97,8 @@ class FailingClock final : public Clock {
   /// On the engine thread, before each forward pass: MLX's own allocations are left alone.
   void before_pass() {
     is_engine_thread_ = true;
-    if (num_allocations_ > 0 && num_passes_ < 0) has_fired_ = has_fired_ || allocations_until_failure == 0;
-    allocations_until_failure = 0;
+    if (num_allocations_ > 0 && num_passes_ < 0) has_fired_ = has_fired_ || test::allocations().until_failure == 0;
+    test::allocations().until_failure = 0;
     if (num_passes_-- == 0) is_armed_ = true;
   }
   [[nodiscard]] bool has_fired() const { return has_fired_; }
