@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/sampling/random.h"
+#include "kernels/cpu/buffer.h"
 
 namespace redpoll::test {
 namespace {
@@ -144,13 +145,15 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   const std::span<const Slot> slots = write_slots(context);
 
   const auto vocab_size = static_cast<std::size_t>(options_.vocab_size);
-  std::vector<float> logits(batch.logit_rows.size() * vocab_size);
+  // As the kernels of a CPU give them: MLX's own arrays ask for memory when they are freed.
+  kernels::cpu::HostArray logits =
+      kernels::cpu::make_array({static_cast<int>(batch.logit_rows.size()), options_.vocab_size});
   auto wanted = batch.logit_rows.begin();
   for (const kernels::BatchRow& row : batch.rows) {
     for (; wanted != batch.logit_rows.end() && *wanted < row.first_token + row.num_tokens; ++wanted) {
       const auto prefix = read_prefix(slots, batch, row, row.num_computed + *wanted - row.first_token + 1);
       const auto first = static_cast<std::size_t>(wanted - batch.logit_rows.begin()) * vocab_size;
-      const std::span<float> out = std::span(logits).subspan(first, vocab_size);
+      const std::span<float> out = std::span(logits.data + first, vocab_size);
       const std::uint64_t hash = hash_of(prefix);
       for (std::size_t i = 0; i < vocab_size; ++i)
         out[i] = static_cast<float>(engine::sampling::mix_bits(hash + i) % 997U) / 500;
@@ -158,7 +161,7 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
       if (options_.edit_logits) options_.edit_logits(prefix, out);
     }
   }
-  return mx::array(logits.data(), {static_cast<int>(batch.logit_rows.size()), options_.vocab_size}, mx::float32);
+  return std::move(logits.array);
 }
 
 UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20)) {}
