@@ -82,7 +82,7 @@ std::vector<Header> error_headers(ErrorCode code) {
 
 std::string format_warnings(const std::vector<std::string>& unknown_fields) {
   if (unknown_fields.empty()) return {};
-  std::string out = "unknown fields ignored: ";
+  std::string out = "unknown fields: ";
   const std::size_t shown = std::min(unknown_fields.size(), kMaxWarnings);
   for (std::size_t i = 0; i < shown; ++i) {
     if (i > 0) out += ", ";

@@ -22,7 +22,7 @@ using Header = std::pair<std::string, std::string>;
 [[nodiscard]] std::vector<Header> error_headers(ErrorCode code);
 
 /// The value of `x-redpoll-warnings` for the unknown fields of a request, safe in a header whatever their names are:
-/// "unknown fields ignored: foo, options.bar". Empty when there are none.
+/// "unknown fields: foo, options.bar". Empty when there are none.
 [[nodiscard]] std::string format_warnings(const std::vector<std::string>& unknown_fields);
 
 /// kModelNotFound for `requested`, naming what is served, unless it names `served` or nothing ("" or "default").

@@ -17,7 +17,7 @@ namespace redpoll::api {
 
 /// What a parser cannot know by itself.
 struct RequestLimits {
-  int max_choices = 8;     // largest `n`: the sequences that run at once
+  int max_choices = 128;   // largest `n`, as at OpenAI
   int max_prompts = 1024;  // prompts in one /v1/completions request
   int vocab_size = 0;      // token ids must be below it; 0: not checked
 };

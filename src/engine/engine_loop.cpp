@@ -108,11 +108,19 @@ void EngineLoop::run() noexcept {
       }
     } catch (...) {
       trouble = std::current_exception();
-      if (!recovers) ++stats_.failed_steps;
+      if (!recovers) note_failure();
       has_failed_ = recovers && ++num_failed_recoveries == kMaxFailuresInARow;
     }
   }
   shut_down();
+}
+
+/// A sequence that runs alone since an earlier failure is known to be at fault: its own say nothing of the engine.
+void EngineLoop::note_failure() {
+  ++stats_.failed_steps;
+  const std::vector<Scheduled>& scheduled = scheduler_.scheduled();
+  const bool is_retry = scheduled.size() == 1 && scheduled.front().sequence->alone_until > 0;
+  if (!is_retry) ++num_failures_in_a_row_;
 }
 
 /// One round: who has come and gone, who runs next, the forward pass, tokens and events out.
@@ -259,8 +267,6 @@ void EngineLoop::finish_round() {
 void EngineLoop::recover_from(const std::string& what) {
   const std::vector<Scheduled>& scheduled = scheduler_.scheduled();
   is_idle_ = false;  // commands may be left
-  const bool is_retry = scheduled.size() == 1 && scheduled.front().sequence->alone_until > 0;
-  if (!is_retry) ++num_failures_in_a_row_;
   log_error("a step failed", {{"reason", what}, {"sequences", std::to_string(scheduled.size())}});
   if (scheduled.size() == 1 && scheduled.front().sequence->state != SequenceState::kEnded) {
     const Error error{.code = ErrorCode::kInternal, .message = "the step failed: " + what, .param = {}};

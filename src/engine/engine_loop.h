@@ -45,6 +45,7 @@ class EngineLoop {
   void look_after_consumers();
   void finish_round();
   void publish();
+  void note_failure();
   void recover_from(const std::string& what);
   void give_up(std::string why);
   void shut_down() noexcept;

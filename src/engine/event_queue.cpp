@@ -65,13 +65,14 @@ std::vector<GenerationEvent> EventQueue::take() {
   std::function<void()> on_room;
   {
     const std::lock_guard lock(mutex_);
+    if (room_is_awaited_) on_room = on_room_;  // what may fail comes first, so that no event is lost
     if (broken_because_ != nullptr && !error_is_out_) {
       events_.emplace_back(ErrorEvent{.error = {ErrorCode::kUnavailable, broken_because_, {}}});
       error_is_out_ = true;
     }
     taken = std::exchange(events_, {});
     has_rung_ = false;
-    if (std::exchange(room_is_awaited_, false)) on_room = on_room_;
+    room_is_awaited_ = false;
   }
   if (on_room) on_room();
   return taken;

@@ -31,11 +31,11 @@ struct ActiveRequest {
 enum class SequenceState {
   kWaiting,  // holds no blocks: new, or preempted and to be computed again
   kRunning,
-  kEnded,  // its last event is out; swept away after the step
+  kEnded,  // swept away after the step, whose last event it has
 };
 
-/// Plain data, written by the scheduler (state, cache), by the step (tokens, num_computed) and by nobody else. Lives on
-/// the engine thread.
+/// Plain data of the engine thread. The scheduler starts it, forks it and sets it back (state, cache, num_computed);
+/// delivery moves it on (tokens, num_computed) and ends it.
 struct Sequence {
   Sequence(std::shared_ptr<ActiveRequest> active_request, int choice_index, cache::SequenceCache empty_cache);
 

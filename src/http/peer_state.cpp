@@ -30,14 +30,13 @@ void limit_silence(int socket, [[maybe_unused]] std::chrono::milliseconds limit)
     (void)::setsockopt(socket, level, name, &value, sizeof value);
   };
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-#if defined(TCP_USER_TIMEOUT) && defined(TCP_KEEPIDLE)
+#if defined(TCP_KEEPIDLE)
   // The first question after half the time, the rest spread over the other half.
   constexpr int kQuestions = 4;
   const int seconds = std::max(1, static_cast<int>(std::chrono::ceil<std::chrono::seconds>(limit).count()));
   set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / (2 * kQuestions)));
   set(IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
 #endif
 }
 

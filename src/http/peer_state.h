@@ -15,9 +15,9 @@ enum class PeerState {
 
 [[nodiscard]] PeerState peer_state(int socket);
 
-/// Has the operating system give a TCP connection up when its other end has answered nothing for `limit`: a machine
-/// that lost its power or its network says no goodbye, and by default takes many minutes to be missed. As far as the
-/// system can be told; for other sockets it does nothing.
+/// Has the operating system give a TCP connection up when its other end, asked while nothing is said, has not answered
+/// for `limit`: a machine that lost its power or its network says no goodbye, and by default takes many minutes to be
+/// missed. As far as the system can be told; for other sockets it does nothing.
 void limit_silence(int socket, std::chrono::milliseconds limit);
 
 }  // namespace redpoll::http

@@ -134,7 +134,6 @@ std::string reachable_host(const std::string& host) {
 
 api::RequestLimits AppContext::limits() const {
   api::RequestLimits limits;
-  limits.max_choices = options.engine.max_batch;
   limits.max_prompts = options.engine.max_batch + options.engine.max_queue;  // more could never be accepted at once
   limits.vocab_size = model->vocab_size;
   return limits;

@@ -118,7 +118,8 @@ http::Task<http::Response> GenerationSession::answer_whole() {
   auto work = [&protocol = protocol_, head = head_, options = prepared.options, answer] {
     return protocol.format_answer(head, options, *answer);
   };
-  std::string body = co_await http::run_on(*context_.workers, std::move(work));
+  const TaskLength length = prepared.echo ? TaskLength::kLong : TaskLength::kShort;
+  std::string body = co_await http::run_on(*context_.workers, std::move(work), length);
   co_return json_response(std::move(body), warnings_);
 }
 
@@ -168,7 +169,7 @@ http::Task<std::string> GenerationSession::format_output(std::shared_ptr<api::St
   auto& delta = std::get<api::ChoiceDelta>(output);
   if (!delta.echo) co_return format->delta(delta);
   auto work = [format = std::move(format), delta = std::move(delta)] { return format->delta(delta); };
-  co_return co_await http::run_on(*context_.workers, std::move(work));
+  co_return co_await http::run_on(*context_.workers, std::move(work), TaskLength::kLong);
 }
 
 // What came next; nothing when comment_interval passed in silence. kCancelled: the client has gone; kTimeout: the
@@ -195,7 +196,7 @@ http::Task<Result<GenerationSession::Outputs>> GenerationSession::poll() {
   const PreparedGeneration& prepared = generation_->prepared();
   if (!prepared.echo) co_return generation_->poll();
   auto work = [generation = generation_] { return generation->poll(); };
-  co_return co_await http::run_on(*context_.workers, std::move(work));
+  co_return co_await http::run_on(*context_.workers, std::move(work), TaskLength::kLong);
 }
 
 http::Response GenerationSession::failure(const Error& error) {

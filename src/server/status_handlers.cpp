@@ -44,7 +44,7 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.kv.blocks_used = engine.blocks_used;
   stats.kv.bytes_total = engine.kv_bytes_total;
   stats.kv.bytes_used = engine.kv_bytes_used;
-  stats.kv.scheme = "off";  // --kv-quant's name for keys and values as computed
+  stats.kv.scheme = "off";  // --kv-quant's name for keys and values in a float type
   stats.memory.budget_bytes = engine.memory_budget_bytes;
   stats.memory.weights_bytes = engine.weight_bytes;
   stats.memory.kv_bytes = engine.kv_bytes_total;

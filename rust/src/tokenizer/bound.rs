@@ -11,8 +11,9 @@ use tokenizers::{Model, Tokenizer};
 
 use super::table::byte_of_character;
 
-/// Composing characters (NFC) makes UTF-8 at most so many times shorter: Unicode, "Normalization FAQ", expansion of NFD.
-const COMPOSITION: usize = 3;
+/// Composing characters (NFC) makes UTF-8 at most so many times shorter. Unicode's "Normalization FAQ" has 3 as the most
+/// that NFD makes of a character; some characters that NFC replaces by others first add a little (7 bytes become 2).
+const COMPOSITION: usize = 4;
 
 /// A text has at least as many tokens as its known bytes divided by `max_bytes_per_token`.
 #[derive(Debug)]
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn composition_makes_text_shorter() {
-        assert_eq!(byte_level(r#"{"type":"NFC"}"#, BYTES, ""), Some(12));
+        assert_eq!(byte_level(r#"{"type":"NFC"}"#, BYTES, ""), Some(16));
     }
 
     #[test]

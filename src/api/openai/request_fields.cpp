@@ -231,8 +231,8 @@ Result<GenerationOptions> read_generation_options(JsonReader& reader, const Requ
   ASSIGN_OR_RETURN(const std::optional<bool> ignore_eos, reader.optional_bool("ignore_eos"));
   ASSIGN_OR_RETURN(const std::optional<std::int64_t> n, reader.optional_int("n", 1, kMaxInt));
   if (n.value_or(1) > limits.max_choices) {
-    return bad_field(reader.path_of("n"), "expected at most " + std::to_string(limits.max_choices) +
-                                              ", which is the server's --max-batch, got " + std::to_string(*n));
+    return bad_field(reader.path_of("n"),
+                     "expected at most " + std::to_string(limits.max_choices) + ", got " + std::to_string(*n));
   }
   ASSIGN_OR_RETURN(const std::optional<bool> token_ids, reader.optional_bool("return_token_ids"));
   ASSIGN_OR_RETURN(const std::optional<std::int64_t> priority,

@@ -71,13 +71,12 @@ TEST(Errors, StatusesThatAskForHeadersGetThem) {
 
 TEST(Errors, WarningsNameTheUnknownFields) {
   EXPECT_EQ(format_warnings({}), "");
-  EXPECT_EQ(format_warnings({"mirostat", "cache_prompt"}), "unknown fields ignored: mirostat, cache_prompt");
+  EXPECT_EQ(format_warnings({"mirostat", "cache_prompt"}), "unknown fields: mirostat, cache_prompt");
 }
 
 TEST(Errors, AFieldNameCannotBreakOutOfTheWarningHeader) {
-  EXPECT_EQ(format_warnings({"a\r\nSet-Cookie: x", "b,c", "\xC3\xA9"}),
-            "unknown fields ignored: a??Set-Cookie:?x, b?c, ??");
-  EXPECT_EQ(format_warnings({std::string(1000, 'x')}), "unknown fields ignored: " + std::string(64, 'x'));
+  EXPECT_EQ(format_warnings({"a\r\nSet-Cookie: x", "b,c", "\xC3\xA9"}), "unknown fields: a??Set-Cookie:?x, b?c, ??");
+  EXPECT_EQ(format_warnings({std::string(1000, 'x')}), "unknown fields: " + std::string(64, 'x'));
   EXPECT_TRUE(format_warnings(std::vector<std::string>(50, "f")).ends_with(", f and 30 more"));
 }
 

@@ -22,7 +22,7 @@ TEST(EventQueueTest, GivesEventsInOrder) {
   EXPECT_TRUE(queue.take().empty());
 }
 
-TEST(EventQueueTest, CallsTheConsumerOnlyWhenItWasEmpty) {
+TEST(EventQueueTest, CallsTheConsumerOnceBetweenTakes) {
   int num_calls = 0;
   EventQueue queue([&] { ++num_calls; });
   queue.push(token(1));

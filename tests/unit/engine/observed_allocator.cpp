@@ -43,7 +43,8 @@ std::int64_t live_bytes() { return live; }
 
 }  // namespace redpoll::test
 
-// Not inlined: a compiler that sees malloc meet delete warns.
+// Not inlined: a compiler that sees malloc meet delete warns. Sanitizers still see malloc and free, but not whether
+// delete[] meets new[]; the other test programs are for that.
 #define REPLACED [[gnu::noinline]]
 REPLACED void* operator new(std::size_t size) { return redpoll::test::allocate(size, 1); }
 REPLACED void* operator new[](std::size_t size) { return redpoll::test::allocate(size, 1); }

@@ -274,14 +274,14 @@ TEST_F(AppTest, ListOfPromptsNeedsNoQueue) {
   EXPECT_THAT(refused.body, HasSubstr("'prompt': expected at most 2 prompts, got 3"));
 }
 
-TEST_F(AppTest, ChoicesAreLimitedByTheBatchAndTheMessageSaysSo) {
+TEST_F(AppTest, ChoicesMayBeMoreThanRunAtOnce) {
   ServerOptions options;
   options.engine.max_batch = 2;
   serve("a", {}, options);
-  EXPECT_EQ(post(kChat, hello(R"(, "n": 2)")).status, 200);
-  const Reply refused = post(kChat, hello(R"(, "n": 3)"));
+  EXPECT_EQ(post(kChat, hello(R"(, "n": 3)")).status, 200);
+  const Reply refused = post(kChat, hello(R"(, "n": 129)"));
   EXPECT_EQ(refused.status, 400);
-  EXPECT_THAT(refused.body, HasSubstr("'n': expected at most 2, which is the server's --max-batch, got 3"));
+  EXPECT_THAT(refused.body, HasSubstr("'n': expected at most 128, got 129"));
 }
 
 TEST_F(AppTest, AKeyThatComesTwiceIsRefused) {
