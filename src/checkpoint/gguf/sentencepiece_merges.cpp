@@ -3,25 +3,23 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/utf8.h"
+
 namespace redpoll::checkpoint {
 namespace {
 
 struct Merge {
   std::string_view left;
   std::string_view right;
-  float score;      // of the whole
-  int left_length;  // in characters
-  int right_length;
+  float score;              // of the whole
+  std::size_t left_length;  // in characters
+  std::size_t right_length;
   TokenId whole_id;
   TokenId left_id;
   TokenId right_id;
 };
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
-int count_characters(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(text, [](char byte) { return !is_continuation(byte); }));
-}
 
 // The id of a piece that merging can make or use, or nullopt.
 std::optional<TokenId> mergeable_id(const GgufVocabulary& vocabulary, std::string_view text) {

@@ -104,9 +104,8 @@ TEST(TokenHistoryTest, CountsTheLastTokensOnly) {
   }
 }
 
-// With all that penalties can look at, each token of a long text is as cheap as the first: sorting or reading the text
-// again for each of them took billions of steps here.
-TEST(TokenHistoryTest, TakesTimeInProportionToTheText) {
+/// Seconds that writing so many tokens takes with all that penalties can look at.
+double time_of_text(int num_tokens) {
   SamplingParams params;
   params.repetition_penalty = 2;
   params.repetition_context_size = 0;
@@ -117,12 +116,20 @@ TEST(TokenHistoryTest, TakesTimeInProportionToTheText) {
   std::vector<TokenId> tokens;
   std::vector<float> logits(5, 0);
   const auto started = std::chrono::steady_clock::now();
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < num_tokens; ++i) {
     tokens.push_back(3);
     history.follow(tokens);
     if (i % 10 == 0) apply_logits_processors(logits, params, history);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(3));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+}
+
+// Each token of a long text is as cheap as the first: sorting or reading the text again for each of them would make ten
+// times the text a hundred times as dear. The best of some runs, since others may use the machine.
+TEST(TokenHistoryTest, TakesTimeInProportionToTheText) {
+  double dearest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) dearest = std::min(dearest, time_of_text(100'000) / time_of_text(10'000));
+  EXPECT_LT(dearest, 40);
 }
 
 TEST(LogitsProcessorsTest, MasksTokensAndIgnoresIdsOutsideTheVocabulary) {

@@ -224,22 +224,27 @@ TEST_F(AppTest, StatusRoutesAnswerWhileAStepRunsAndWorkersTokenize) {
   EXPECT_LT(times[times.size() / 2], milliseconds{50});
 }
 
+// As often as it takes for the chat to come while all the long texts are there; if they held all workers it never
+// could.
 TEST_F(AppTest, LongTextsLeaveAWorkerToOtherRequests) {
   serve("a");
   const std::string text = R"({"content": ")" + std::string(1'500'000, 'a') + R"("})";
-  std::atomic<int> num_done = 0;
-  std::vector<std::thread> clients;
   const int num_clients = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
-  for (int i = 0; i < num_clients; ++i) {
-    clients.emplace_back([&] {
-      EXPECT_EQ(post("/tokenize", text).status, 200);
-      ++num_done;
-    });
+  bool is_overtaken = false;
+  for (int attempt = 0; attempt < 10 && !is_overtaken; ++attempt) {
+    std::atomic<int> num_done = 0;
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < num_clients; ++i) {
+      clients.emplace_back([&] {
+        EXPECT_EQ(post("/tokenize", text).status, 200);
+        ++num_done;
+      });
+    }
+    std::this_thread::sleep_for(milliseconds{100});
+    EXPECT_EQ(post(kChat, hello()).status, 200);
+    is_overtaken = num_done == 0;
   }
-  std::this_thread::sleep_for(milliseconds{100});  // all have arrived
-  EXPECT_EQ(post(kChat, hello()).status, 200);
-  EXPECT_EQ(num_done, 0);
-  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(is_overtaken);
 }
 
 TEST_F(AppTest, NativeRoutesShareTheTokenizerAndTemplate) {
