@@ -58,7 +58,8 @@ class FindingFunctions(unittest.TestCase):
 
     def test_this_repository_is_understood(self):
         text = (REPOSITORY / "src/base/utf8.cpp").read_text(encoding="utf-8")
-        self.assertEqual({"next_character", "is_valid_utf8", "replace_invalid_utf8", "complete_utf8_prefix", "append_utf8"},
+        self.assertEqual({"next_character", "is_valid_utf8", "replace_invalid_utf8", "complete_utf8_prefix", "append_utf8",
+                          "count_characters", "valid_utf8_prefix"},
                          {name for name, *_ in functions(text)})
 
 
