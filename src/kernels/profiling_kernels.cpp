@@ -143,11 +143,6 @@ ResidualNorm ProfilingKernels::add_rms_norm(const mx::array& x, const mx::array&
   return measured_->add_rms_norm(x, residual, weight, eps);
 }
 
-mx::array ProfilingKernels::add(const mx::array& x, const mx::array& y) const {
-  const Measured measured(*profile_, "add", shape_of(x), {.bytes = 3 * bytes_of(x), .float_ops = size_of(x)});
-  return measured_->add(x, y);
-}
-
 mx::array ProfilingKernels::add_bias(const mx::array& x, const mx::array& bias) const {
   const Measured measured(*profile_, "add bias", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
   return measured_->add_bias(x, bias);
