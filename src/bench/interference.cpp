@@ -79,6 +79,13 @@ Result<InterferenceFigure> measure_interference(const LoadOptions& options,
     figure.ttft_ms += intruder.ttft_ms / static_cast<double>(rounds.size());
     internal::sort_gaps(round.streams.samples, intruder, gaps);
   }
+  if (gaps.calm_ms.empty() || gaps.disturbed_ms.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                std::string("no two tokens of a stream came ") +
+                    (gaps.calm_ms.empty() ? "without the long prompt" : "while the long prompt came in") +
+                    ": expected longer answers than " + std::to_string(options.max_tokens) + " tokens",
+                "max_tokens");
+  }
   figure.calm_ms = percentiles_of(std::move(gaps.calm_ms));
   figure.disturbed_ms = percentiles_of(std::move(gaps.disturbed_ms));
   return figure;

@@ -1,19 +1,16 @@
 #include "bench/roofline.h"
 
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
-#include <limits>
 #include <numeric>
 #include <vector>
 
+#include "base/park.h"
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/parallel_for.h"
 
@@ -30,12 +27,13 @@ using kernels::cpu::AlignedBytes;
 using kernels::cpu::ThreadTeam;
 using kernels::cpu::Variant;
 
-constexpr int kPasses = 7;
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
-/// Long enough that starting and ending does not show, short enough to be done between two time slices.
-constexpr int kRounds = 200'000;
-/// Independent chains: more than the latency of a multiply-add times those that start in each cycle.
-constexpr int kChains = 12;
+/// Of each measurement: many time slices, so that some pass has all cores to itself.
+constexpr std::chrono::milliseconds kPassesTake(400);
+/// Of a computing pass, which is done within a time slice.
+constexpr int kRounds = 100'000;
+/// Independent chains: at least the latency of a multiply-add times those that start in each cycle.
+constexpr int kChains = 10;
 
 /// Keeps a value from being optimized away.
 template <typename T>
@@ -43,118 +41,103 @@ void use(const T& value) {
   asm volatile("" : : "r"(&value) : "memory");
 }
 
-/// Each returns the operations that it did.
+// The peaks of a variant return the operations that one thread did. No two chains may become one, and no product may be
+// left out: the portable chains start with different values and take a factor that the compiler knows nothing of, the
+// others are assembly.
+
+using Float4 = float __attribute__((vector_size(16)));
+using Ushort8 = std::uint16_t __attribute__((vector_size(16)));
+
 double portable_float_ops() {
-  constexpr int kLanes = 4;
-  float sums[kChains * kLanes] = {};
-  float factor = 0.999F;
-  use(factor);
+  Float4 sums[kChains];
+  UNROLL for (int i = 0; i < kChains; ++i) sums[i] = Float4{} + static_cast<float>(i);
+  Float4 factor = Float4{} + 0.5F;
+  const Float4 other = Float4{} + 0.25F;
   for (int round = 0; round < kRounds; ++round) {
-    UNROLL for (float& sum : sums) sum = sum * factor + 1.0F;
+    UNROLL for (Float4& sum : sums) {
+      asm volatile("" : "+m"(factor));
+      sum += factor * other;
+    }
   }
-  use(std::accumulate(std::begin(sums), std::end(sums), 0.0F));
-  return 2.0 * kRounds * kChains * kLanes;
+  Float4 total = {};  // the sums themselves stay in registers, having no address
+  UNROLL for (const Float4& sum : sums) total += sum;
+  use(total);
+  return 2.0 * kRounds * kChains * 4;
 }
 
+/// As the portable kernels multiply: bytes in 16-bit lanes.
 double portable_int8_ops() {
-  constexpr int kWidth = 64;
-  std::int8_t a[kWidth];
-  std::int8_t b[kWidth];
-  std::memset(a, 3, sizeof a);
-  std::memset(b, 5, sizeof b);
-  std::int32_t sum = 0;
+  Ushort8 sums[kChains];
+  UNROLL for (int i = 0; i < kChains; ++i) sums[i] = Ushort8{} + static_cast<std::uint16_t>(i);
+  Ushort8 factor = Ushort8{} + static_cast<std::uint16_t>(3);
+  Ushort8 other = Ushort8{} + static_cast<std::uint16_t>(5);
+  use(other);
   for (int round = 0; round < kRounds; ++round) {
-    use(a);  // else one product would do for all
-    for (int i = 0; i < kWidth; ++i) sum += std::int32_t{a[i]} * std::int32_t{b[i]};
+    UNROLL for (Ushort8& sum : sums) {
+      asm volatile("" : "+m"(factor));
+      sum += factor * other;
+    }
   }
-  use(sum);
-  return 2.0 * kRounds * kWidth;
+  Ushort8 total = {};  // the sums themselves stay in registers, having no address
+  UNROLL for (const Ushort8& sum : sums) total += sum;
+  use(total);
+  return 2.0 * kRounds * kChains * 8;
 }
 
 #if defined(__x86_64__)
 
-[[gnu::target("avx2,fma")]] double avx2_float_ops() {
-  __m256 sums[kChains] = {};
-  const __m256 factor = _mm256_set1_ps(0.999F);
-  const __m256 one = _mm256_set1_ps(1.0F);
-  for (int round = 0; round < kRounds; ++round) {
-    UNROLL for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, factor, one);
-  }
-  __m256 total = _mm256_setzero_ps();
-  UNROLL for (const __m256& sum : sums) total = _mm256_add_ps(total, sum);
-  float out[8];
-  _mm256_storeu_ps(out, total);
-  use(out);
-  return 2.0 * kRounds * kChains * 8;
-}
+using Float8 = float __attribute__((vector_size(32)));
+using Float16 = float __attribute__((vector_size(64)));
+using Byte32 = std::int8_t __attribute__((vector_size(32)));
+using Byte64 = std::int8_t __attribute__((vector_size(64)));
 
-[[gnu::target("avx2,fma")]] double avx2_int8_ops() {
-  __m256i sums[kChains] = {};
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i a = _mm256_set1_epi8(3);
-  const __m256i b = _mm256_set1_epi8(5);
-  for (int round = 0; round < kRounds; ++round) {
-    UNROLL for (__m256i& sum : sums) {
-      asm volatile("" : "+x"(a));  // else one product would do for all
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), ones));
-    }
+// A macro, because what is inlined into a function must not ask for more instructions than it does.
+#define VECTOR_PEAK(name, features, Vector, operation)                                                     \
+  [[gnu::target(features)]] double name() {                                                                \
+    Vector operand = {};                                                                                   \
+    operand += 1;                                                                                          \
+    Vector product = operand;                                                                              \
+    Vector sums[kChains] = {};                                                                             \
+    for (int round = 0; round < kRounds; ++round) {                                                        \
+      UNROLL for (Vector & sum : sums) asm volatile(operation : "+x"(sum), "=&x"(product) : "x"(operand)); \
+    }                                                                                                      \
+    UNROLL for (const Vector& sum : sums) asm volatile("" : : "x"(sum), "x"(product));                     \
+    return 2.0 * kRounds * kChains * (sizeof(operand) / sizeof(operand[0]));                               \
   }
-  __m256i total = _mm256_setzero_si256();
-  UNROLL for (const __m256i& sum : sums) total = _mm256_add_epi32(total, sum);
-  std::int32_t out[8];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), total);
-  use(out);
-  return 2.0 * kRounds * kChains * 32;
-}
-
-[[gnu::target("avx512f,avx512bw,avx512vnni")]] double avx512_float_ops() {
-  __m512 sums[kChains] = {};
-  const __m512 factor = _mm512_set1_ps(0.999F);
-  const __m512 one = _mm512_set1_ps(1.0F);
-  for (int round = 0; round < kRounds; ++round) {
-    UNROLL for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, factor, one);
-  }
-  __m512 total = _mm512_setzero_ps();
-  UNROLL for (const __m512& sum : sums) total = _mm512_add_ps(total, sum);
-  float out[16];
-  _mm512_storeu_ps(out, total);
-  use(out);
-  return 2.0 * kRounds * kChains * 16;
-}
-
-[[gnu::target("avx512f,avx512bw,avx512vnni")]] double avx512_int8_ops() {
-  __m512i sums[kChains] = {};
-  const __m512i a = _mm512_set1_epi8(3);
-  const __m512i b = _mm512_set1_epi8(5);
-  for (int round = 0; round < kRounds; ++round) {
-    UNROLL for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, a, b);
-  }
-  __m512i total = _mm512_setzero_si512();
-  UNROLL for (const __m512i& sum : sums) total = _mm512_add_epi32(total, sum);
-  std::int32_t out[16];
-  _mm512_storeu_si512(out, total);
-  use(out);
-  return 2.0 * kRounds * kChains * 64;
-}
+VECTOR_PEAK(avx2_float_ops, "avx2,fma", Float8, "vfmadd213ps %2, %2, %0")
+VECTOR_PEAK(avx2_int8_ops, "avx2", Byte32, "vpmaddubsw %2, %2, %1\n vpaddw %1, %0, %0")
+VECTOR_PEAK(avxvnni_int8_ops, "avx2,avxvnni", Byte32, "%{vex%} vpdpbusd %2, %2, %0")
+VECTOR_PEAK(avx512_float_ops, "avx512f", Float16, "vfmadd213ps %2, %2, %0")
+VECTOR_PEAK(avx512_int8_ops, "avx512f,avx512bw,avx512vnni", Byte64, "vpdpbusd %2, %2, %0")
+#undef VECTOR_PEAK
 
 #endif
 
 /// The best rate of `work`, a function that returns how much one thread did, on all threads at once; in 10^9 a second.
+/// Each thread has one part, since nobody starts before all have come: how long that takes does not count.
 template <typename WorkOfThread>
 double best_rate(ThreadTeam& team, const WorkOfThread& work) {
-  double best_seconds = std::numeric_limits<double>::infinity();
-  std::vector<double> amounts(static_cast<std::size_t>(team.num_threads()));
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const auto started_at = std::chrono::steady_clock::now();
-    team.parallel_for(team.num_threads(), 1, [&](std::int64_t part, std::int64_t) {
-      amounts[static_cast<std::size_t>(part)] = work(static_cast<int>(part));
+  using Clock = std::chrono::steady_clock;
+  const int num_threads = team.num_threads();
+  std::vector<double> amounts(static_cast<std::size_t>(num_threads));
+  std::vector<Clock::time_point> starts(amounts.size());
+  std::vector<Clock::time_point> ends(amounts.size());
+  double best = 0;
+  const Clock::time_point until = Clock::now() + kPassesTake;
+  while (best == 0 || Clock::now() < until) {
+    std::atomic<int> num_missing = num_threads;
+    team.parallel_for(num_threads, 1, [&](std::int64_t part, std::int64_t) {
+      const auto at = static_cast<std::size_t>(part);
+      --num_missing;
+      while (num_missing > 0) pause();
+      starts[at] = Clock::now();
+      amounts[at] = work(static_cast<int>(part));
+      ends[at] = Clock::now();
     });
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started_at;
-    best_seconds = std::min(best_seconds, seconds.count());
+    const std::chrono::duration<double> seconds = std::ranges::max(ends) - std::ranges::min(starts);
+    best = std::max(best, std::reduce(amounts.begin(), amounts.end()) / seconds.count() / 1e9);
   }
-  double total = 0;
-  for (const double amount : amounts) total += amount;
-  return total / best_seconds / 1e9;
+  return best;
 }
 
 /// Bytes that are far more than the last cache holds, and a share of which is worth a measurement.
@@ -166,22 +149,27 @@ std::size_t bytes_to_read() {
   return std::clamp(8 * static_cast<std::size_t>(std::max(cache_bytes, 0L)), 256 * kMiB, 1024 * kMiB);
 }
 
-/// Eight sums, so that loads do not wait for additions.
-double read_all(const std::uint64_t* words, std::size_t num_words) {
-  std::uint64_t sums[8] = {};
-  for (std::size_t i = 0; i + 8 <= num_words; i += 8) {
-    UNROLL for (std::size_t j = 0; j < 8; ++j) sums[j] += words[i + j];
+using Words2 = std::uint64_t __attribute__((vector_size(16)));
+
+/// Four sums, so that loads do not wait for additions.
+double read_all(const Words2* words, std::size_t num_words) {
+  constexpr std::size_t kAhead = 64;
+  Words2 sums[4] = {};
+  for (std::size_t i = 0; i + 4 <= num_words; i += 4) {
+    __builtin_prefetch(words + i + kAhead);
+    UNROLL for (std::size_t j = 0; j < 4; ++j) sums[j] += words[i + j];
   }
-  use(std::accumulate(std::begin(sums), std::end(sums), std::uint64_t{0}));
-  return static_cast<double>(num_words * sizeof(std::uint64_t));
+  const Words2 total = sums[0] + sums[1] + sums[2] + sums[3];
+  use(total);
+  return static_cast<double>(num_words * sizeof(Words2));
 }
 
 double measure_reading(ThreadTeam& team) {
-  const std::size_t words_each = bytes_to_read() / sizeof(std::uint64_t) / static_cast<std::size_t>(team.num_threads());
-  const std::size_t num_bytes = words_each * sizeof(std::uint64_t) * static_cast<std::size_t>(team.num_threads());
+  const std::size_t words_each = bytes_to_read() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
+  const std::size_t num_bytes = words_each * sizeof(Words2) * static_cast<std::size_t>(team.num_threads());
   const AlignedBytes buffer = kernels::cpu::allocate_aligned(num_bytes);
   std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one
-  const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.get());
+  const auto* words = reinterpret_cast<const Words2*>(buffer.get());
   return best_rate(
       team, [&](int thread) { return read_all(words + static_cast<std::size_t>(thread) * words_each, words_each); });
 }
@@ -192,10 +180,18 @@ struct Peaks {
 };
 
 Peaks peaks_of(Variant variant) {
+  switch (variant) {
+    case Variant::kPortable: break;
 #if defined(__x86_64__)
-  if (variant == Variant::kAvx512) return {avx512_float_ops, avx512_int8_ops};
-  if (variant == Variant::kAvx2) return {avx2_float_ops, avx2_int8_ops};
+    case Variant::kAvx2: return {avx2_float_ops, avx2_int8_ops};
+    case Variant::kAvxVnni: return {avx2_float_ops, avxvnni_int8_ops};
+    case Variant::kAvx512: return {avx512_float_ops, avx512_int8_ops};
+#else
+    case Variant::kAvx2:
+    case Variant::kAvxVnni:
+    case Variant::kAvx512: break;  // never available here
 #endif
+  }
   return {portable_float_ops, portable_int8_ops};
 }
 

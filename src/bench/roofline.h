@@ -10,10 +10,10 @@ namespace redpoll::bench {
 struct Roofline {
   double read_gb_per_s = 0;    // from memory: the buffer is far larger than the last cache
   double float_gop_per_s = 0;  // multiply-adds of the variant's vectors, in registers
-  double int8_gop_per_s = 0;   // its dot products of 8-bit integers
+  double int8_gop_per_s = 0;   // its products of 8-bit integers, each added to an integer sum
 };
 
-/// Takes about a second. The best of several passes, since everything that disturbs a pass makes it slower.
+/// Takes about two seconds. The best of several passes, since everything that disturbs a pass makes it slower.
 [[nodiscard]] Roofline measure_roofline(kernels::cpu::Variant variant, int num_threads);
 
 }  // namespace redpoll::bench

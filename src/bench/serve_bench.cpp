@@ -13,6 +13,9 @@
 namespace redpoll::bench {
 namespace {
 
+/// Tokens of each stream: the long prompt comes in after a quarter of them.
+constexpr int kLeastInterfered = 4;
+
 int num_requests(const ServeBenchOptions& options) {
   return options.requests > 0 ? options.requests : 2 * options.streams;
 }
@@ -112,6 +115,13 @@ Result<ServeBenchReport> run_serve_bench(ServeBenchOptions options, const server
                 "the long prompt needs a place beside the streams: expected --streams below --max-batch, which is " +
                     std::to_string(options.engine.max_batch) + ", got " + std::to_string(options.streams),
                 "streams");
+  }
+  if (options.interfere_tokens > 0 && options.max_tokens < kLeastInterfered) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "streams that a long prompt interferes with need tokens before it and after: expected --max-tokens of " +
+            std::to_string(kLeastInterfered) + " or more, got " + std::to_string(options.max_tokens),
+        "max_tokens");
   }
   options.engine.max_queue = std::max(options.engine.max_queue, options.streams + 1);
   Conditions conditions = describe_here(describe_machine());

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "bench/engine_bench.h"
 #include "bench/profile_bench.h"
@@ -38,18 +39,23 @@ std::string list_text(const std::vector<int>& numbers) {
   return text;
 }
 
-void add_list(FlagSet& flags, const std::string& name, std::vector<int>& target, WholeRange range,
-              const std::string& description) {
-  flags
-      .add({.name = name,
-            .value_name = "N,N,...",
-            .kind = FlagKind::kText,
-            .description = description,
-            .set = [&target, range](std::string_view text) -> Status {
-              ASSIGN_OR_RETURN(target, parse_list(text, range));
-              return {};
-            }})
-      .or_else(list_text(target));
+/// Lists that take the place of others if they are given.
+struct GivenLists {
+  std::optional<std::vector<int>> prefills;
+  std::optional<std::vector<int>> batches;
+  std::optional<std::vector<int>> depths;
+};
+
+Flag& add_list(FlagSet& flags, const std::string& name, std::optional<std::vector<int>>& target, WholeRange range,
+               const std::string& description) {
+  return flags.add({.name = name,
+                    .value_name = "N,N,...",
+                    .kind = FlagKind::kText,
+                    .description = description,
+                    .set = [&target, range](std::string_view text) -> Status {
+                      ASSIGN_OR_RETURN(target, parse_list(text, range));
+                      return {};
+                    }});
 }
 
 // Lines that tell what is being done, beside the report.
@@ -64,6 +70,7 @@ int print(const Result<Report>& report_or_error, bool as_json) {
 
 struct EngineVerb {
   bench::EngineBenchOptions options;
+  GivenLists given;
   bool profile = false;
   bool as_json = false;
 };
@@ -73,19 +80,19 @@ struct ServeVerb {
   bool as_json = false;
 };
 
-// A profile has a table for each figure, so without being asked it measures few.
-int run_profile(bench::EngineBenchOptions options, bool as_json) {
-  const bench::EngineBenchOptions defaults;
-  if (options.batches == defaults.batches) options.batches = {1, 8};
-  if (options.depths == defaults.depths) options.depths = {512};
-  if (options.prefills == defaults.prefills) options.prefills = {options.engine.step_tokens};
-  return print(bench::run_profile_bench(std::move(options), print_progress), as_json);
-}
-
 int run_engine(const EngineVerb& verb) {
   configure_log({.level = LogLevel::kWarn});
-  if (verb.profile) return run_profile(verb.options, verb.as_json);
-  return print(bench::run_engine_bench(verb.options, print_progress), verb.as_json);
+  bench::EngineBenchOptions options = verb.options;
+  if (verb.profile) {  // which has a table for each figure, so without being asked it measures few
+    options.prefills = {options.engine.step_tokens};
+    options.batches = {1, 8};
+    options.depths = {512};
+  }
+  options.prefills = verb.given.prefills.value_or(options.prefills);
+  options.batches = verb.given.batches.value_or(options.batches);
+  options.depths = verb.given.depths.value_or(options.depths);
+  if (verb.profile) return print(bench::run_profile_bench(std::move(options), print_progress), verb.as_json);
+  return print(bench::run_engine_bench(std::move(options), print_progress), verb.as_json);
 }
 
 int run_serve(const ServeVerb& verb) {
@@ -128,9 +135,12 @@ void add_bench(CommandLine& command_line) {
   flags.group("Model");
   add_model_flag(flags, options.model);
   flags.group("What to measure");
-  add_list(flags, "--prefills", options.prefills, kPromptTokens, "Lengths of prompts, each computed alone; or none");
-  add_list(flags, "--batches", options.batches, kStreams, "Streams that generate at once; or none");
-  add_list(flags, "--depths", options.depths, kDepths, "Tokens before those that are generated");
+  add_list(flags, "--prefills", verb->given.prefills, kPromptTokens, "Lengths of prompts, each computed alone; or none")
+      .or_else(list_text(options.prefills));
+  add_list(flags, "--batches", verb->given.batches, kStreams, "Streams that generate at once; or none")
+      .or_else(list_text(options.batches));
+  add_list(flags, "--depths", verb->given.depths, kDepths, "Tokens before those that are generated")
+      .or_else(list_text(options.depths));
   flags.whole("--decode-tokens", options.decode_tokens, {1, 100'000}, "Tokens that each stream generates to be timed");
   flags.whole("--repetitions", options.repetitions, kRepetitions, "Of each figure; shown are median, least and most");
   flags.whole("--seed", options.seed, kSeeds, "Of the prompts, which are random token ids");

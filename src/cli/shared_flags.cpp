@@ -18,20 +18,6 @@ void add_stop_flag(FlagSet& flags, std::vector<std::string>& stop) {
   };
 }
 
-// A flag whose value is one of a few words; `parse` lists them in its message.
-template <typename T>
-Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<T> (*parse)(std::string_view),
-                 const std::string& description) {
-  return flags.add({.name = name,
-                    .value_name = "NAME",
-                    .kind = FlagKind::kText,
-                    .description = description,
-                    .set = [&target, parse](std::string_view value) -> Status {
-                      ASSIGN_OR_RETURN(target, parse(value));
-                      return {};
-                    }});
-}
-
 }  // namespace
 
 void add_model_flag(FlagSet& flags, std::string& model) {

@@ -2,12 +2,27 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "api/generation.h"
 #include "cli/flag_set.h"
 #include "server/options.h"
 
 namespace redpoll::cli {
+
+/// A flag whose value is one of a few words; `parse` lists them in its message.
+template <typename T>
+Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<T> (*parse)(std::string_view),
+                 const std::string& description) {
+  return flags.add({.name = name,
+                    .value_name = "NAME",
+                    .kind = FlagKind::kText,
+                    .description = description,
+                    .set = [&target, parse](std::string_view value) -> Status {
+                      ASSIGN_OR_RETURN(target, parse(value));
+                      return {};
+                    }});
+}
 
 /// --model and the argument MODEL.
 void add_model_flag(FlagSet& flags, std::string& model);

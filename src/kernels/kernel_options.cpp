@@ -11,4 +11,10 @@ Result<Activations> parse_activations(std::string_view name) {
               "activations");
 }
 
+Result<KvType> parse_kv_type(std::string_view name) {
+  if (name == "f16") return KvType::kF16;
+  if (name == "f32") return KvType::kF32;
+  return fail(ErrorCode::kInvalidArgument, "expected one of f16, f32; got '" + std::string(name) + "'", "kv");
+}
+
 }  // namespace redpoll::kernels

@@ -18,8 +18,17 @@ class KernelProfile;
 /// either way.
 enum class Activations { kFloat32, kInt8 };
 
-/// "float32" or "int8"; anything else is an Error that lists both.
+/// Activations that share a scale when they are rounded to int8.
+inline constexpr int kInt8Group = 32;
+
+/// Whether kernels on a CPU round what meets such weights to int8.
+[[nodiscard]] constexpr bool rounds_to_int8(Activations activations, int bits, int group_size) {
+  return activations == Activations::kInt8 && (bits == 4 || bits == 8) && group_size % kInt8Group == 0;
+}
+
+/// "float32" or "int8", "f16" or "f32"; anything else is an Error that lists both.
 [[nodiscard]] Result<Activations> parse_activations(std::string_view name);
+[[nodiscard]] Result<KvType> parse_kv_type(std::string_view name);
 
 struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use

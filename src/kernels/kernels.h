@@ -69,7 +69,6 @@ class Kernels {
   /// The residual sum and its norm in one pass over memory.
   [[nodiscard]] virtual ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual,
                                                   const mx::array& weight, float eps) const = 0;
-  [[nodiscard]] virtual mx::array add(const mx::array& x, const mx::array& y) const = 0;
   /// x (tokens, dim) + bias (dim).
   [[nodiscard]] virtual mx::array add_bias(const mx::array& x, const mx::array& bias) const = 0;
   /// silu(gate) * up, elementwise, both (tokens, dim).

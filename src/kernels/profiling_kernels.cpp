@@ -39,6 +39,13 @@ std::string shape_of(const mx::array& x) {
   return text;
 }
 
+/// "9 x 64": the heads of queries, whether these are flat or not. The third axis of a CPU's keys is head_dim.
+std::string heads_shape(const mx::array& q, const KvStorage& storage) {
+  const auto head_dim = static_cast<std::size_t>(storage.keys.shape(2));
+  const std::size_t heads = q.size() / static_cast<std::size_t>(q.shape(0)) / head_dim;
+  return std::to_string(heads) + " x " + std::to_string(head_dim);
+}
+
 /// What activations are multiplied as.
 enum class Arithmetic { kFloat, kInt8 };
 
@@ -102,7 +109,7 @@ std::shared_ptr<const Matrix> ProfilingKernels::make_matrix(MatrixWeights weight
   static constexpr const char* kDense[] = {"f32", "f16", "bf16"};
   const int bits = weights.bits;
   const char* type = bits == 0 ? kDense[static_cast<int>(weights.type)] : kQuantized[bits];
-  const bool is_int8 = activations_ == Activations::kInt8 && (bits == 4 || bits == 8);
+  const bool is_int8 = rounds_to_int8(activations_, bits, weights.group_size);
   return std::make_shared<ProfiledMatrix>(measured_->make_matrix(std::move(weights)), profile_, type,
                                           is_int8 ? Arithmetic::kInt8 : Arithmetic::kFloat);
 }
@@ -136,11 +143,6 @@ ResidualNorm ProfilingKernels::add_rms_norm(const mx::array& x, const mx::array&
   return measured_->add_rms_norm(x, residual, weight, eps);
 }
 
-mx::array ProfilingKernels::add(const mx::array& x, const mx::array& y) const {
-  const Measured measured(*profile_, "add", shape_of(x), {.bytes = 3 * bytes_of(x), .float_ops = size_of(x)});
-  return measured_->add(x, y);
-}
-
 mx::array ProfilingKernels::add_bias(const mx::array& x, const mx::array& bias) const {
   const Measured measured(*profile_, "add bias", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
   return measured_->add_bias(x, bias);
@@ -167,7 +169,7 @@ void ProfilingKernels::write_kv(KvStorage& storage, const mx::array& k, const mx
 
 mx::array ProfilingKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
                                             float scale) const {
-  const Measured measured(*profile_, "attention", shape_of(q), attention_work(q.shape(), storage, batch));
+  const Measured measured(*profile_, "attention", heads_shape(q, storage), attention_work(q.shape(), storage, batch));
   return measured_->paged_attention(q, storage, batch, scale);
 }
 

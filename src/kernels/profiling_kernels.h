@@ -24,7 +24,6 @@ class ProfilingKernels final : public Kernels {
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
   [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                           float eps) const override;
-  [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
   [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
   [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
 

@@ -171,8 +171,6 @@ ResidualNorm ReferenceKernels::add_rms_norm(const mx::array& x, const mx::array&
   return {std::move(sum), std::move(normalized)};
 }
 
-mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { return mx::add(x, y); }
-
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
 mx::array ReferenceKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {

@@ -48,10 +48,20 @@ def test_a_profile_sums_to_the_step():
         rows = figure["rows"]
         assert sum(row["ms"] for row in rows) == pytest.approx(figure["step_ms"])
         assert sum(row["share"] for row in rows) == pytest.approx(1)
-        matmuls = [row for row in rows if row["name"] == "matmul"]
+        assert all(row["ms"] >= 0 for row in rows), rows  # operations take no longer than the pass around them
+        matmuls = [row for row in rows if row["name"] in ("matmul", "matmuls")]
         weights = sum(row["ms"] * row["gb_per_s"] for row in matmuls)  # MB of a step
         assert weights > report["conditions"]["weight_bytes"] * 0.9e-6
         assert {"attention", "rope", "sample", "between operations"} <= {row["name"] for row in rows}
+        assert [row["shape"] for row in rows if row["name"] == "attention"] == ["9 x 64"]
+
+
+def test_a_profile_measures_what_was_asked_even_if_it_is_the_default_of_the_plain_tables():
+    done = run_program("bench", "--profile", "--batches", "1,2,4,8,16", "--depths", "0", "--prefills", "none",
+                       "--decode-tokens", "1", "--repetitions", "1", "--context-length", "512", "--json")
+    assert done.returncode == 0, done.stderr
+    names = [figure["what"] for figure in json.loads(done.stdout)["figures"]]
+    assert names == [f"decode at depth 0, batch {batch}" for batch in [1, 2, 4, 8, 16]]
 
 
 def test_a_list_with_a_hole_is_wrong_usage():

@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/command_line.h"
 #include "cli/flag_values.h"
+#include "cli/shared_flags.h"
 #include "engine/checkpoint_loader.h"
 #include "engine/model_runner.h"
 
@@ -102,14 +103,9 @@ int main(int argc, char** argv) {
     return status ? cli::kExitFine : cli::report(status.error());
   });
   flags.text("--model", "M", options.model, "A folder with config.json, or a .gguf file");
-  flags.add({.name = "--activations",
-             .value_name = "NAME",
-             .kind = cli::FlagKind::kText,
-             .description = "float32 or int8",
-             .set = [&options](std::string_view value) -> Status {
-               ASSIGN_OR_RETURN(options.kernels.activations, kernels::parse_activations(value));
-               return {};
-             }});
+  cli::add_choice(flags, "--activations", options.kernels.activations, kernels::parse_activations, "float32 or int8");
+  cli::add_choice(flags, "--kv", options.kernels.kv_type, kernels::parse_kv_type, "Keys and values: f16 or f32")
+      .or_else("f16");
   flags.whole("--threads", options.kernels.num_threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   flags.whole("--step-tokens", options.step_tokens, {1, 65'536}, "Tokens computed in one step");
   std::vector<std::string> arguments(argv + 1, argv + argc);

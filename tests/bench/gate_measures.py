@@ -94,6 +94,9 @@ def num_continued(prompt_ids, continuation, logits):
     return int((best == np.asarray(continuation)).sum())
 
 
-def passes(figures, bar):
-    """Whether a candidate is at least as near to the reference as the bar."""
-    return figures["mean_kl"] <= bar["mean_kl"] and figures["agreement"] >= bar["agreement"]
+def passes(figures, continued, bar):
+    """Whether a candidate is at least as near to the reference as the bar and finds every id of the known
+    continuations; `continued` is how many it finds and how many there are."""
+    found, total = continued
+    as_near = figures["mean_kl"] <= bar["mean_kl"] and figures["agreement"] >= bar["agreement"]
+    return as_near and found == total

@@ -10,6 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 
+import gate
 from gate_candidates import Redpoll
 from gate_measures import Comparison, Expected, num_continued, passes, windows_of
 
@@ -87,19 +88,50 @@ def test_a_continuation_is_counted_where_it_was_chosen():
     assert num_continued([7, 8], [2, 3, 1], rows) == 2
 
 
-def test_the_bar_is_passed_by_both_figures_or_not_at_all():
+def test_the_bar_is_passed_by_both_figures_and_all_ids_or_not_at_all():
     bar = {"mean_kl": 0.1, "agreement": 0.9}
-    assert passes({"mean_kl": 0.1, "agreement": 0.9}, bar)
-    assert not passes({"mean_kl": 0.11, "agreement": 0.95}, bar)
-    assert not passes({"mean_kl": 0.05, "agreement": 0.89}, bar)
+    assert passes({"mean_kl": 0.1, "agreement": 0.9}, (512, 512), bar)
+    assert not passes({"mean_kl": 0.11, "agreement": 0.95}, (512, 512), bar)
+    assert not passes({"mean_kl": 0.05, "agreement": 0.89}, (512, 512), bar)
+    assert not passes({"mean_kl": 0.05, "agreement": 0.95}, (511, 512), bar)
 
 
-def test_logits_are_mlx_lms_whatever_the_step():
+def verdicts(capsys, **agreements):
+    """What fails, and what is printed, of candidates with these greedy agreements."""
+    names = {name: name.replace("_", "-").replace("llama-cpp", gate.BAR) for name in agreements}
+    figures = {names[name]: {gate.ALL: {"mean_kl": 0, "agreement": share}} for name, share in agreements.items()}
+    failed = gate.print_verdicts(figures, dict.fromkeys(figures, (512, 512)))
+    return failed, capsys.readouterr().out.split("\n")
+
+
+def test_only_what_runs_by_default_must_pass(capsys):
+    failed, lines = verdicts(capsys, llama_cpp=0.9, redpoll_float32_avx2=0.8, redpoll_int8_avx2=0.8)
+    assert failed == ["redpoll-float32-avx2"]
+    assert "redpoll-int8-avx2: FAILS the gate" in lines
+    failed, lines = verdicts(capsys, llama_cpp=0.9, redpoll_float32_avx2=0.9, redpoll_int8_avx2=0.8)
+    assert failed == []
+    assert "redpoll-float32-avx2: passes the gate" in lines
+
+
+def test_a_missing_bar_is_said(capsys):
+    failed, lines = verdicts(capsys, redpoll_float32_avx2=1)
+    assert failed == []
+    assert "no verdict: llama.cpp is the bar and was not measured" in lines
+
+
+@pytest.mark.parametrize(("kv", "bound"), [("f32", 1e-3), ("f16", 0.05)])
+def test_logits_are_mlx_lms_whatever_the_step(kv, bound):
     expected = read_safetensors(TINY / "expected.safetensors")
     ids = expected["tokens"].tolist()
-    logits = tiny_logits(ids)
-    assert np.abs(logits - expected["logits"]).max() < 1e-3
-    assert np.array_equal(tiny_logits(ids, "--step-tokens", "7"), logits)
+    logits = tiny_logits(ids, "--kv", kv)
+    assert np.abs(logits - expected["logits"]).max() < bound
+    assert np.array_equal(tiny_logits(ids, "--kv", kv, "--step-tokens", "7"), logits)
+
+
+def test_keys_and_values_are_halves_unless_asked_otherwise():
+    ids = list(range(40))
+    assert np.array_equal(tiny_logits(ids), tiny_logits(ids, "--kv", "f16"))
+    assert not np.array_equal(tiny_logits(ids), tiny_logits(ids, "--kv", "f32"))
 
 
 def test_int8_activations_are_near_and_not_the_same():

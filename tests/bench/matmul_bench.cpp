@@ -1,5 +1,6 @@
 // Times the matmuls of the starter model (4-bit projections of 30 layers, 8-bit head, 94 MB of weights that no cache
-// holds) for batches of 1 to 512 rows, against what the machine can read and multiply at best.
+// holds) for batches of 1 to 512 rows, against what the machine can read, and multiply with the variant's own vectors,
+// at best.
 //
 //   matmul_bench [variant] [float32|int8] [threads] [rows...]
 //
@@ -15,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/machine_peaks.h"
+#include "bench/roofline.h"
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/topology.h"
@@ -125,23 +126,33 @@ Pass run_pass(const Kernels& kernels, const Workload& workload, int rows) {
   return pass;
 }
 
-void print_row(int rows, const Pass& best, double bytes, const bench::Peaks& peaks, double arithmetic_peak) {
+/// What the machine reads (GB/s) and multiplies (GMAC/s) at best.
+struct Peaks {
+  double reading = 0;
+  double multiply_adds = 0;
+};
+
+Peaks measure_peaks(cpu::Variant variant, Activations activations, int threads) {
+  const bench::Roofline roofline = bench::measure_roofline(variant, threads);
+  const bool is_int8 = activations == Activations::kInt8;
+  return {roofline.read_gb_per_s, (is_int8 ? roofline.int8_gop_per_s : roofline.float_gop_per_s) / 2};
+}
+
+void print_row(int rows, const Pass& best, double bytes, const Peaks& peaks) {
   std::printf("%5d", rows);
   for (const double s : best.seconds) std::printf(" %9.3f", s * 1e3);
   const double read = bytes / best.total() / 1e9;
   const double multiply_adds = best.multiply_adds / best.total() / 1e9;
   std::printf(" %9.3f %9.0f %7.1f %5.0f%% %9.1f %5.0f%%\n", best.total() * 1e3, rows / best.total(), read,
-              100 * read / peaks.read_gigabytes, multiply_adds, 100 * multiply_adds / arithmetic_peak);
+              100 * read / peaks.reading, multiply_adds, 100 * multiply_adds / peaks.multiply_adds);
 }
 
 void run_table(cpu::Variant variant, Activations activations, int threads, const std::vector<int>& batches) {
   const cpu::CpuKernels kernels(variant, threads, activations);
   const Workload workload = make_workload(kernels);
-  const bool wide = variant == cpu::Variant::kAvx512;
-  const bench::Peaks peaks = bench::measure_peaks(threads, wide ? bench::Vectors::k512 : bench::Vectors::k256);
-  const double peak = activations == Activations::kInt8 ? peaks.int8_multiply_adds : peaks.float_multiply_adds;
+  const Peaks peaks = measure_peaks(variant, activations, threads);
   std::printf("\n%s, %d threads; best read %.1f GB/s, best arithmetic %.0f GMAC/s\n",
-              std::string(kernels.name()).c_str(), threads, peaks.read_gigabytes, peak);
+              std::string(kernels.name()).c_str(), threads, peaks.reading, peaks.multiply_adds);
   std::printf("%5s", "rows");
   for (const std::string_view name : kGroupNames) std::printf(" %6s ms", std::string(name).c_str());
   std::printf(" %6s ms %9s %7s %6s %9s %6s\n", "all", "tok/s", "GB/s", "", "GMAC/s", "");
@@ -152,7 +163,7 @@ void run_table(cpu::Variant variant, Activations activations, int threads, const
       const Pass next = run_pass(kernels, workload, rows);
       if (pass == 0 || next.total() < best.total()) best = next;
     }
-    print_row(rows, best, workload.bytes, peaks, peak);
+    print_row(rows, best, workload.bytes, peaks);
   }
 }
 

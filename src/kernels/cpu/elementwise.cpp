@@ -1,4 +1,4 @@
-// Sums, gated activation, and rows by index.
+// Biases, gated activation, and rows by index.
 #include <algorithm>
 
 #include "kernels/cpu/buffer.h"
@@ -6,28 +6,15 @@
 #include "kernels/cpu/host_view.h"
 
 namespace redpoll::kernels::cpu {
-namespace {
-
-using PairLoop = void (*)(const float* x, const float* y, std::int64_t size, float* out);
-
-mx::array pairwise(ThreadTeam& team, PairLoop loop, const mx::array& x, const mx::array& y) {
-  const HostView a(x);
-  const HostView b(y);
-  HostArray out = make_array(x.shape());
-  team.parallel_for(a.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
-    loop(a.data() + begin, b.data() + begin, end - begin, out.data + begin);
-  });
-  return std::move(out.array);
-}
-
-}  // namespace
-
-mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {
-  return pairwise(context_->team, context_->loops.add, x, y);
-}
 
 mx::array CpuKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
-  return pairwise(context_->team, context_->loops.silu_multiply, gate, up);
+  const HostView gates(gate);
+  const HostView ups(up);
+  HostArray out = make_array(gate.shape());
+  context_->team.parallel_for(gates.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    context_->loops.silu_multiply(gates.data() + begin, ups.data() + begin, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
 }
 
 mx::array CpuKernels::add_bias(const mx::array& x, const mx::array& bias) const {

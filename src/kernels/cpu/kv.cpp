@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -42,24 +41,31 @@ class TokenWriter {
   }
 
   void write(std::int64_t block, std::int64_t place, const float* k, const float* v) const {
-    static thread_local std::vector<T> stored;
-    stored.resize(static_cast<std::size_t>(head_dim_));
     for (std::int64_t head = block * kv_heads_; head < (block + 1) * kv_heads_; ++head) {
-      convert(k, stored.data());
-      T* key = keys_ + head * head_dim_ * key_stride_ + place;
-      for (std::int64_t d = 0; d < head_dim_; ++d) key[d * key_stride_] = stored[static_cast<std::size_t>(d)];
-      convert(v, values_ + (head * block_tokens_ + place) * value_stride_);
+      write_key(k, keys_ + head * head_dim_ * key_stride_ + place);
+      convert(v, head_dim_, values_ + (head * block_tokens_ + place) * value_stride_);
       k += head_dim_;
       v += head_dim_;
     }
   }
 
  private:
-  void convert(const float* x, T* out) const {
+  /// The elements of a key lie key_stride_ apart.
+  void write_key(const float* k, T* out) const {
+    constexpr std::int64_t kAtOnce = 64;
+    T stored[kAtOnce];
+    for (std::int64_t first = 0; first < head_dim_; first += kAtOnce) {
+      const std::int64_t count = std::min(kAtOnce, head_dim_ - first);
+      convert(k + first, count, stored);
+      for (std::int64_t i = 0; i < count; ++i) out[(first + i) * key_stride_] = stored[i];
+    }
+  }
+
+  void convert(const float* x, std::int64_t count, T* out) const {
     if constexpr (std::is_same_v<T, Half>) {
-      loops_.to_halves(x, head_dim_, out);
+      loops_.to_halves(x, count, out);
     } else {
-      std::copy_n(x, head_dim_, out);
+      std::copy_n(x, count, out);
     }
   }
 

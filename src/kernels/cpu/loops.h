@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/features.h"
-#include "kernels/kv_type.h"
+#include "kernels/kernel_options.h"
 #include "kernels/matrix.h"
 
 namespace redpoll::kernels::cpu {
@@ -19,8 +19,6 @@ using Half = std::uint16_t;
 inline constexpr int kPadding = 16;
 /// Panels that one pass of a matmul loop covers: a matrix is padded with zero rows to a multiple of that.
 inline constexpr int kUnitPanels = 4;
-/// Activations that share a scale when they are rounded to int8.
-inline constexpr int kInt8Group = 32;
 /// Most rows of x that one call of `matmul` takes.
 inline constexpr int kMaxRows = 128;
 

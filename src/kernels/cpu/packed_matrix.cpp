@@ -106,8 +106,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Context> context, const MatrixWeights
               .bits = w.bits,
               .group_size = w.group_size,
               .type = w.type},
-      takes_int8_(context_->activations == Activations::kInt8 && (w.bits == 4 || w.bits == 8) &&
-                  w.group_size % kInt8Group == 0),
+      takes_int8_(rounds_to_int8(context_->activations, w.bits, w.group_size)),
       num_units_((w.out_features + unit_rows() - 1) / unit_rows()),
       num_bytes_(static_cast<std::size_t>(num_units_) * kUnitPanels * packed_.panel_bytes),
       bytes_(allocate_aligned(num_bytes_)) {

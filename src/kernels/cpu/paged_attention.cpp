@@ -89,8 +89,9 @@ class PagedAttention {
   }
 
   void run_tiles(Context& context, float* out) {
+    context.scratch.reserve(2 * state_floats() + scratch_floats());
     context.team.parallel_for(static_cast<std::int64_t>(tiles_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-      float* states = scratch(2 * state_floats());
+      float* states = context.scratch.mine();
       float* later = states + state_floats();
       for (std::int64_t i = begin; i < end; ++i) {
         const Tile& tile = tiles_[static_cast<std::size_t>(i)];
@@ -115,8 +116,9 @@ class PagedAttention {
       const int row = at.tile->first_state_row + at.part * at.tile->num_tokens * group_;
       return all.data + static_cast<std::ptrdiff_t>(row) * attention_state_stride(value_stride_);
     };
+    context.scratch.reserve(scratch_floats());
     context.team.parallel_for(static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-      float* memory = scratch(0);
+      float* memory = context.scratch.mine();
       for (std::int64_t i = begin; i < end; ++i) {
         const TilePart& at = parts[static_cast<std::size_t>(i)];
         run_part(context.loops, prepare(*at.tile, memory), at.part, states_of(at));
@@ -131,18 +133,11 @@ class PagedAttention {
     }
   }
 
-  /// This thread's memory: `extra` floats, then what `prepare` divides up.
-  [[nodiscard]] float* scratch(std::size_t extra) const {
-    static thread_local AlignedBytes memory;
-    static thread_local std::size_t size = 0;
+  /// What `prepare` divides up.
+  [[nodiscard]] std::size_t scratch_floats() const {
     const auto rows = static_cast<std::size_t>(tile_tokens() * group_);
     const auto block = static_cast<std::size_t>(std::max(key_head_stride(), value_head_stride()));
-    const std::size_t needed = extra + rows * static_cast<std::size_t>(head_dim_ + score_stride_) + block;
-    if (size < needed) {
-      memory = allocate_aligned(needed * sizeof(float));
-      size = needed;
-    }
-    return reinterpret_cast<float*>(memory.get());
+    return rows * static_cast<std::size_t>(head_dim_ + score_stride_) + block;
   }
 
   /// Copies and scales the tile's queries to `memory`; scores and an unpacked block follow them.

@@ -34,10 +34,17 @@ bool spin_until(const Done& done) {
 }  // namespace
 
 ThreadTeam::ThreadTeam(int num_threads) {
-  for (int i = 1; i < num_threads; ++i) helpers_.emplace_back([this] { helper_loop(); });
+  try {
+    for (int i = 1; i < num_threads; ++i) helpers_.emplace_back([this, i] { helper_loop(i); });
+  } catch (...) {  // the system gives no more threads: those that run must not outlive the team
+    stop();
+    throw;
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   stopping_.store(true, std::memory_order_relaxed);
   announce(static_cast<int>(helpers_.size()));
   for (std::thread& helper : helpers_) helper.join();
@@ -101,7 +108,8 @@ std::uint32_t ThreadTeam::wait_for_job(std::uint32_t seen) {
   return jobs_.load(std::memory_order_acquire);
 }
 
-void ThreadTeam::helper_loop() {
+void ThreadTeam::helper_loop(int index) {
+  this_thread_ = index;
   std::uint32_t seen = 0;
   while (true) {
     seen = wait_for_job(seen);

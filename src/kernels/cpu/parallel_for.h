@@ -16,12 +16,16 @@ namespace redpoll::kernels::cpu {
 /// throw nor call it. Helpers that wake late find nothing to do and delay nobody. The destructor joins.
 class ThreadTeam {
  public:
+  /// Throws what std::thread throws, no helper running.
   explicit ThreadTeam(int num_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   [[nodiscard]] int num_threads() const { return static_cast<int>(helpers_.size()) + 1; }
+
+  /// Within a body: which of the num_threads() runs it, from 0.
+  [[nodiscard]] static int this_thread() { return this_thread_; }
 
   /// Calls body(begin, end) for consecutive parts of [0, count), `grain` long but for the last, on whichever thread is
   /// free; returns when all are done. Which thread takes a part is not determined: results must not depend on it.
@@ -48,13 +52,16 @@ class ThreadTeam {
   void wait_for_helpers();
   void work();
 
-  void helper_loop();
+  void stop();
+  void helper_loop(int index);
   [[nodiscard]] std::uint32_t wait_for_job(std::uint32_t seen);
   [[nodiscard]] bool try_enter();
   void leave();
 
   // Apart, because threads that wait read the one while others write the other.
   static constexpr std::size_t kCacheLine = 64;
+
+  static inline thread_local int this_thread_ = 0;  // callers are the first of their teams
 
   Job job_;                                                 // written while no helper is inside
   alignas(kCacheLine) std::atomic<std::int64_t> next_{0};   // first index that nobody has taken

@@ -82,6 +82,28 @@ TEST_F(InterferenceTest, StreamsThatFailAreAnError) {
   EXPECT_THAT(figure.error().message, HasSubstr("the script says so"));
 }
 
+TEST_F(InterferenceTest, AnswersTooShortToHaveGapsAreAnError) {
+  start({});
+  load_.max_tokens = 1;
+  const auto figure = measure_interference(load_, {{.streams = {"a", "bb"}, .intruder = "ccc"}});
+  ASSERT_FALSE(figure);
+  EXPECT_EQ(figure.error().message,
+            "no two tokens of a stream came without the long prompt: expected longer answers than 1 tokens");
+}
+
+TEST(ServeBench, AnswersTooShortToBeInterferedWithAreRefused) {
+  ServeBenchOptions options;
+  options.streams = 1;
+  options.interfere_tokens = 100;
+  options.max_tokens = 3;
+  const auto report = run_serve_bench(options, [](std::string_view) {});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().message,
+            "streams that a long prompt interferes with need tokens before it and after: expected --max-tokens of 4 or "
+            "more, got 3");
+  EXPECT_EQ(report.error().param, "max_tokens");
+}
+
 TEST(ServeBench, AServerWithoutAPlaceForTheLongPromptIsRefused) {
   ServeBenchOptions options;
   options.streams = 8;

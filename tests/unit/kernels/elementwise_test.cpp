@@ -31,18 +31,15 @@ TEST_P(ElementwiseTest, NormalizesTheResidualSumLikeSumAndNorm) {
   const mx::array residual = random_array({70, 577}, 2);
   const mx::array weight = random_array({577}, 3);
   const ResidualNorm both = kernels->add_rms_norm(x, residual, weight, kEps);
-  const mx::array sum = kernels->add(x, residual);
-  EXPECT_EQ(bits_of(both.sum), bits_of(mx::add(x, residual)));
+  const mx::array sum = mx::add(x, residual);
   EXPECT_EQ(bits_of(both.sum), bits_of(sum));
   EXPECT_EQ(bits_of(both.normalized), bits_of(kernels->rms_norm(sum, weight, kEps)));
 }
 
-TEST_P(ElementwiseTest, AddsLikeTheReferenceToTheBit) {
+TEST_P(ElementwiseTest, AddsABiasLikeTheReferenceToTheBit) {
   const ReferenceKernels reference;
   const mx::array x = random_array({41, 999}, 1);
-  const mx::array y = random_array({41, 999}, 2);
   const mx::array bias = random_array({999}, 3);
-  EXPECT_EQ(bits_of(cpu()->add(x, y)), bits_of(reference.add(x, y)));
   EXPECT_EQ(bits_of(cpu()->add_bias(x, bias)), bits_of(reference.add_bias(x, bias)));
 }
 
@@ -153,10 +150,10 @@ TEST_P(ElementwiseTest, TakesRowsLikeTheReference) {
 TEST_P(ElementwiseTest, AcceptsLazyStridedAndHalfPrecisionInputs) {
   const auto kernels = cpu();
   const mx::array base = random_array({12, 40}, 1);
-  const mx::array ones = mx::ones({40, 12});
-  EXPECT_EQ(bits_of(kernels->add(mx::transpose(base), ones)), bits_of(mx::add(mx::transpose(base), ones)));
+  const mx::array ones = mx::ones({12});
+  EXPECT_EQ(bits_of(kernels->add_bias(mx::transpose(base), ones)), bits_of(mx::add(mx::transpose(base), ones)));
   const mx::array half = mx::astype(base, mx::float16);
-  EXPECT_EQ(bits_of(kernels->add(half, mx::zeros({12, 40}))), bits_of(mx::astype(half, mx::float32)));
+  EXPECT_EQ(bits_of(kernels->add_bias(half, mx::zeros({40}))), bits_of(mx::astype(half, mx::float32)));
   const mx::array reshaped = mx::reshape(mx::reshape(base, {480}), {4, 120});
   EXPECT_EQ(bits_of(kernels->take_rows(reshaped, {1})), bits_of(rows_of(reshaped, 1, 2)));
 }

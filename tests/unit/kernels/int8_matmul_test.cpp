@@ -10,8 +10,6 @@
 namespace redpoll::kernels {
 namespace {
 
-using cpu::kInt8Group;
-
 std::unique_ptr<Kernels> int8_kernels(cpu::Variant variant, int num_threads = 2) {
   return std::make_unique<cpu::CpuKernels>(variant, num_threads, Activations::kInt8);
 }

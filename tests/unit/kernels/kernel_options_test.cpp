@@ -5,6 +5,27 @@
 namespace redpoll::kernels {
 namespace {
 
+TEST(KernelOptionsTest, RoundsWhatMeetsFourAndEightBitsInWholeGroups) {
+  EXPECT_TRUE(rounds_to_int8(Activations::kInt8, 4, 32));
+  EXPECT_TRUE(rounds_to_int8(Activations::kInt8, 8, 128));
+  EXPECT_FALSE(rounds_to_int8(Activations::kInt8, 4, 16));
+  EXPECT_FALSE(rounds_to_int8(Activations::kInt8, 6, 32));
+  EXPECT_FALSE(rounds_to_int8(Activations::kInt8, 0, 0)) << "dense weights";
+  EXPECT_FALSE(rounds_to_int8(Activations::kFloat32, 4, 32));
+}
+
+TEST(KernelOptionsTest, KvTypesHaveNamesAndOthersAreRefusedWithTheChoices) {
+  EXPECT_EQ(parse_kv_type("f16").value(), KvType::kF16);
+  EXPECT_EQ(parse_kv_type("f32").value(), KvType::kF32);
+  for (const char* name : {"F16", "", "int8"}) {
+    const auto parsed = parse_kv_type(name);
+    ASSERT_FALSE(parsed) << name;
+    EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(parsed.error().message, "expected one of f16, f32; got '" + std::string(name) + "'");
+    EXPECT_EQ(parsed.error().param, "kv");
+  }
+}
+
 TEST(KernelOptionsTest, ActivationsHaveNames) {
   EXPECT_EQ(parse_activations("float32").value(), Activations::kFloat32);
   EXPECT_EQ(parse_activations("int8").value(), Activations::kInt8);

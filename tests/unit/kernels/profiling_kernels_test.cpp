@@ -47,11 +47,15 @@ TEST_F(ProfilingKernelsTest, RoundedActivationsAreIntegerWork) {
   const ProfilingKernels rounded(std::make_unique<cpu::CpuKernels>(cpu::Variant::kPortable, 1, Activations::kInt8),
                                  profile, Activations::kInt8);
   const auto quantized = quantized_matrix(32, 64, 8, 32, WeightType::kF32);
+  const auto small_groups = quantized_matrix(32, 64, 4, 16, WeightType::kF32);
   const auto dense = dense_matrix(32, 64, WeightType::kBF16);
   const mx::array x = random_array({1, 64}, 3);
   (void)rounded.make_matrix(quantized->view)->multiply(x);
+  (void)rounded.make_matrix(small_groups->view)->multiply(x);
   (void)rounded.make_matrix(dense->view)->multiply(x);
   EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 q8"}).work.int8_ops, 2.0 * 64 * 32);
+  EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 q4"}).work.int8_ops, 0) << "groups of 16 take float32";
+  EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 q4"}).work.float_ops, 2.0 * 64 * 32);
   EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 bf16"}).work.float_ops, 2.0 * 64 * 32);
 }
 
@@ -80,7 +84,6 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   const ResidualNorm want = plain_.add_rms_norm(x, y, weight, 1e-5F);
   EXPECT_EQ(bits_of(got.sum), bits_of(want.sum));
   EXPECT_EQ(bits_of(got.normalized), bits_of(want.normalized));
-  EXPECT_EQ(bits_of(measured_.add(x, y)), bits_of(plain_.add(x, y)));
   EXPECT_EQ(bits_of(measured_.add_bias(x, weight)), bits_of(plain_.add_bias(x, weight)));
   EXPECT_EQ(bits_of(measured_.silu_multiply(x, y)), bits_of(plain_.silu_multiply(x, y)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
@@ -106,8 +109,17 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
     EXPECT_EQ(totals.calls, 1U) << key.first;
     names.push_back(key.first);
   }
-  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "take rows",
-                                          "rope", "write K and V", "attention", "copy block"));
+  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add bias", "silu and multiply", "take rows", "rope",
+                                          "write K and V", "attention", "copy block"));
+}
+
+TEST_F(ProfilingKernelsTest, AttentionIsNamedByItsHeadsHoweverQueriesLie) {
+  const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
+  const KvStorage kv =
+      measured_.make_kv_storage({.num_blocks = 2, .block_tokens = 4, .num_kv_heads = 2, .head_dim = 16});
+  (void)measured_.paged_attention(random_array({3, 6 * 16}, 4), kv, batch, 0.25F);
+  (void)measured_.paged_attention(random_array({3, 6, 16}, 4), kv, batch, 0.25F);
+  EXPECT_EQ(totals({"attention", "6 x 16"}).calls, 2U);
 }
 
 TEST_F(ProfilingKernelsTest, AttentionReadsEachContextOnceAndComputesWhatEachTokenSees) {
@@ -144,7 +156,7 @@ TEST(KernelProfileTest, ClearsTotalsAndMergesTables) {
 TEST(MakeKernelsTest, MeasuresWhenThereIsAProfile) {
   const auto profile = std::make_shared<KernelProfile>();
   const auto kernels = make_kernels({.num_threads = 1, .profile = profile});
-  (void)kernels->add(random_array({2, 4}, 1), random_array({2, 4}, 2));
+  (void)kernels->silu_multiply(random_array({2, 4}, 1), random_array({2, 4}, 2));
   EXPECT_EQ(profile->operations().size(), 1U);
 }
 

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -150,6 +153,46 @@ TEST(ThreadTeamTest, MoreThreadsThanCoresFinishTheirJobs) {
   }
   for (std::int64_t i = 0; i < 256; ++i) ASSERT_EQ(plain[static_cast<std::size_t>(i)], 300 * i);
 }
+
+TEST(ThreadTeamTest, BodiesKnowWhoRunsThem) {
+  ThreadTeam team(4);
+  std::vector<std::atomic<int>> running(4);
+  std::atomic<int> num_bad{0};
+  team.parallel_for(2'000, 1, [&](std::int64_t, std::int64_t) {
+    const int self = ThreadTeam::this_thread();
+    if (self < 0 || self >= 4 || running[static_cast<std::size_t>(self)].fetch_add(1) != 0) return (void)++num_bad;
+    std::this_thread::yield();
+    --running[static_cast<std::size_t>(self)];
+  });
+  EXPECT_EQ(num_bad.load(), 0) << "no two threads are the same one at once";
+}
+
+// Sanitizers keep address space of their own; elsewhere than on Linux the limit is not kept.
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Exits with 0 if a team too large for the address space that is left throws, and a small one works thereafter.
+void make_a_team_that_is_too_large() {
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const auto in_use = static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  const rlimit room{.rlim_cur = in_use + (rlim_t{256} << 20U), .rlim_max = RLIM_INFINITY};
+  setrlimit(RLIMIT_AS, &room);
+  try {
+    const ThreadTeam team(10'000);
+    _exit(1);
+  } catch (const std::system_error&) {
+    ThreadTeam team(2);
+    expect_every_index_once(team, 64, 1);
+    _exit(testing::Test::HasFailure() ? 2 : 0);
+  }
+}
+
+TEST(ThreadTeamDeathTest, ATeamThatTheSystemRefusesLeavesNoThreadBehind) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(make_a_team_that_is_too_large(), testing::ExitedWithCode(0), "");
+}
+
+#endif
 
 }  // namespace
 }  // namespace redpoll::kernels::cpu
