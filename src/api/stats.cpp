@@ -45,6 +45,7 @@ std::string format_stats(const Stats& stats) {
                      {{"budget_bytes", memory.budget_bytes},
                       {"weights_bytes", memory.weights_bytes},
                       {"kv_bytes", memory.kv_bytes},
+                      {"step_bytes", memory.step_bytes},
                       {"rss_bytes", memory.rss_bytes},
                       {"max_context", memory.max_context}}}});
 }

@@ -44,6 +44,7 @@ struct Stats {
     std::uint64_t budget_bytes = 0;
     std::uint64_t weights_bytes = 0;
     std::uint64_t kv_bytes = 0;
+    std::uint64_t step_bytes = 0;  // set aside for activations and logits
     std::uint64_t rss_bytes = 0;
     int max_context = 0;
   } memory;

@@ -59,7 +59,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   stats_.blocks_total = plan.num_blocks;
   stats_.kv_bytes_total = static_cast<std::size_t>(plan.num_blocks) * plan.bytes_per_block;
   stats_.weight_bytes = info.weight_bytes;
-  stats_.step_bytes = step_bytes_of(info, options);
+  stats_.step_bytes = plan.step_bytes;
   stats_.memory_budget_bytes = plan.budget_bytes;
   stats_.max_context = plan.max_context;
   stats_.vocab_size = info.vocab_size;

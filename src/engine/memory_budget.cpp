@@ -70,6 +70,7 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const std::size_t useful = (context + block_tokens - 1) / block_tokens * static_cast<std::size_t>(request.max_batch);
   return MemoryPlan{
       .budget_bytes = request.budget_bytes,
+      .step_bytes = request.step_bytes,
       .bytes_per_block = request.bytes_per_block,
       .num_blocks = static_cast<int>(std::min({useful, affordable, std::size_t{INT32_MAX} / block_tokens})),
       .max_context = static_cast<int>(context)};

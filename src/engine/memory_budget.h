@@ -35,6 +35,7 @@ struct MemoryRequest {
 
 struct MemoryPlan {
   std::size_t budget_bytes = 0;
+  std::size_t step_bytes = 0;
   std::size_t bytes_per_block = 0;
   int num_blocks = 0;   // no more than max_batch sequences of max_context tokens could use
   int max_context = 0;  // tokens of one sequence, prompt and answer

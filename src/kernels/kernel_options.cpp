@@ -17,4 +17,11 @@ Result<KvType> parse_kv_type(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument, "expected one of f16, f32; got '" + std::string(name) + "'", "kv");
 }
 
+Status check_options(const KernelOptions& options, bool on_cpu) {
+  if (on_cpu || options.activations == Activations::kFloat32) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "--activations int8 is for computing on a CPU, and this machine computes on its GPU; leave it out",
+              "activations");
+}
+
 }  // namespace redpoll::kernels

@@ -48,6 +48,7 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.memory.budget_bytes = engine.memory_budget_bytes;
   stats.memory.weights_bytes = engine.weight_bytes;
   stats.memory.kv_bytes = engine.kv_bytes_total;
+  stats.memory.step_bytes = engine.step_bytes;
   stats.memory.max_context = engine.max_context;
 }
 

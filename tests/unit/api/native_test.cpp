@@ -139,8 +139,12 @@ TEST(StatsFormat, HasEverySectionWithItsFields) {
               .bytes_total = 6400,
               .bytes_used = 192,
               .scheme = "f16"};
-  stats.memory = {
-      .budget_bytes = 1ULL << 40U, .weights_bytes = 77, .kv_bytes = 6400, .rss_bytes = 88, .max_context = 3200};
+  stats.memory = {.budget_bytes = 1ULL << 40U,
+                  .weights_bytes = 77,
+                  .kv_bytes = 6400,
+                  .step_bytes = 99,
+                  .rss_bytes = 88,
+                  .max_context = 3200};
   EXPECT_EQ(
       format_stats(stats),
       R"({"server":{"version":"0.1.0","model":"smol","started_at":1700000000,"uptime_s":2.5},)"
@@ -148,7 +152,7 @@ TEST(StatsFormat, HasEverySectionWithItsFields) {
       R"("prefill_tokens_per_s":300.0},)"
       R"("requests":[{"id":"r1","state":"prefill","prompt_tokens":9,"computed_tokens":4,"generated_tokens":0}],)"
       R"("kv":{"block_tokens":32,"blocks_total":100,"blocks_used":3,"bytes_total":6400,"bytes_used":192,"scheme":"f16"},)"
-      R"("memory":{"budget_bytes":1099511627776,"weights_bytes":77,"kv_bytes":6400,"rss_bytes":88,"max_context":3200}})");
+      R"("memory":{"budget_bytes":1099511627776,"weights_bytes":77,"kv_bytes":6400,"step_bytes":99,"rss_bytes":88,"max_context":3200}})");
 }
 
 }  // namespace

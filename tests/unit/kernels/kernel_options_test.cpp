@@ -41,5 +41,16 @@ TEST(KernelOptionsTest, OtherNamesAreRefusedWithTheChoices) {
   }
 }
 
+TEST(KernelOptionsTest, WhatAGpuWouldIgnoreIsRefusedThere) {
+  EXPECT_TRUE(check_options({.activations = Activations::kInt8}, true));
+  EXPECT_TRUE(check_options({}, false));
+  const Status refused = check_options({.activations = Activations::kInt8}, false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().param, "activations");
+  EXPECT_EQ(refused.error().message,
+            "--activations int8 is for computing on a CPU, and this machine computes on its GPU; leave it out");
+}
+
 }  // namespace
 }  // namespace redpoll::kernels
