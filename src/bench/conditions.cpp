@@ -38,7 +38,7 @@ Conditions describe_engine(const server::ServedModel& model, const server::Engin
           {"model", "model", json::string(model.id)},
           {"weight bytes", "weight_bytes", stats.weight_bytes},
           {"KV bytes a token", "kv_bytes_per_token", kv_bytes_per_token(stats)},
-          {"context", "context", stats.max_context},
+          {"context", "context", stats.context.tokens},
           {"rows in a step", "max_batch", settings.max_batch},
           {"tokens in a step", "step_tokens", settings.step_tokens}};
 }

@@ -20,10 +20,10 @@ int steps_to_start(const EngineBenchOptions& options, int depth, int batch) {
 }
 
 Status check_context(const std::string& what, int needed, const engine::EngineStats& stats) {
-  if (needed <= stats.max_context) return {};
+  if (needed <= stats.context.tokens) return {};
   return fail(ErrorCode::kInvalidArgument, what + " needs a context of " + std::to_string(needed) +
                                                " tokens; this model, as loaded, has " +
-                                               std::to_string(stats.max_context));
+                                               std::to_string(stats.context.tokens));
 }
 
 Status check_cache(const EngineBenchOptions& options, int depth, int batch, const engine::EngineStats& stats) {

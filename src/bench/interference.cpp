@@ -53,7 +53,7 @@ void add_row(Table& table, const std::string& name, const Percentiles& figures) 
 namespace internal {
 
 void sort_gaps(const std::vector<RequestSample>& streams, const RequestSample& intruder, Gaps& gaps) {
-  auto all_run_since = intruder.sent_at.min();
+  auto all_run_since = Clock::TimePoint::min();
   for (const RequestSample& stream : streams) all_run_since = std::max(all_run_since, stream.tokens_at.front());
   for (const RequestSample& stream : streams) {
     for (std::size_t i = 1; i < stream.tokens_at.size(); ++i) {

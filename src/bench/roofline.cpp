@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -92,6 +93,7 @@ using Byte32 = std::int8_t __attribute__((vector_size(32)));
 using Byte64 = std::int8_t __attribute__((vector_size(64)));
 
 // A macro, because what is inlined into a function must not ask for more instructions than it does.
+// NOLINTBEGIN(bugprone-macro-parentheses): types and instructions cannot stand in them.
 #define VECTOR_PEAK(name, features, Vector, operation)                                                     \
   [[gnu::target(features)]] double name() {                                                                \
     Vector operand = {};                                                                                   \
@@ -102,8 +104,10 @@ using Byte64 = std::int8_t __attribute__((vector_size(64)));
       UNROLL for (Vector & sum : sums) asm volatile(operation : "+x"(sum), "=&x"(product) : "x"(operand)); \
     }                                                                                                      \
     UNROLL for (const Vector& sum : sums) asm volatile("" : : "x"(sum), "x"(product));                     \
-    return 2.0 * kRounds * kChains * (sizeof(operand) / sizeof(operand[0]));                               \
+    constexpr std::size_t kLanes = sizeof(Vector) / sizeof(operand[0]);                                    \
+    return 2.0 * kRounds * kChains * kLanes;                                                               \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 VECTOR_PEAK(avx2_float_ops, "avx2,fma", Float8, "vfmadd213ps %2, %2, %0")
 VECTOR_PEAK(avx2_int8_ops, "avx2", Byte32, "vpmaddubsw %2, %2, %1\n vpaddw %1, %0, %0")
 VECTOR_PEAK(avxvnni_int8_ops, "avx2,avxvnni", Byte32, "%{vex%} vpdpbusd %2, %2, %0")

@@ -2,6 +2,9 @@
 
 #include <mlx/device.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "models/registry.h"
@@ -10,12 +13,34 @@ namespace redpoll::engine {
 
 namespace mx = mlx::core;
 
+namespace {
+
+/// An Error if activations are to be rounded and no weight of the checkpoint would ever see a rounded one.
+Status check_activations(const checkpoint::Checkpoint& checkpoint, kernels::Activations activations) {
+  if (activations == kernels::Activations::kFloat32) return {};
+  constexpr std::string_view kScales = ".scales";  // beside the weight of a quantized module
+  const bool is_any_rounded = std::ranges::any_of(checkpoint.parameters, [&](const auto& parameter) {
+    const std::string_view name = parameter.first;
+    if (!name.ends_with(kScales)) return false;
+    const auto spec = checkpoint.quantization.spec_for(name.substr(0, name.size() - kScales.size()));
+    return spec && kernels::rounds_to_int8(activations, spec->bits, spec->group_size);
+  });
+  if (is_any_rounded) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "--activations int8 is for weights of 4 or 8 bits in groups of 32 or more, and this model has none; "
+              "leave it out",
+              "activations");
+}
+
+}  // namespace
+
 ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options) {
   // std::function wants a copyable callable, and the loader gives the checkpoint up when it runs.
   auto holder = std::make_shared<checkpoint::Checkpoint>(std::move(checkpoint));
   return [holder, options]() -> Result<LoadedModel> {
     const checkpoint::Checkpoint taken = std::move(*holder);
     RETURN_IF_ERROR(kernels::check_options(options, mx::default_device() == mx::Device::cpu));
+    RETURN_IF_ERROR(check_activations(taken, options.activations));
     LoadedModel loaded;
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));

@@ -8,7 +8,8 @@
 namespace redpoll::engine {
 
 /// Makes this machine's kernels and the checkpoint's model. The checkpoint is dropped as soon as the model is built,
-/// whether that worked or not; mapped bytes that the model does not use are released with it.
+/// whether that worked or not; mapped bytes that the model does not use are released with it. Options that would be
+/// without effect, on this machine or for this checkpoint, are an Error.
 [[nodiscard]] ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options);
 
 }  // namespace redpoll::engine

@@ -148,7 +148,7 @@ void Delivery::break_off(const std::shared_ptr<EventQueue>& events, const char* 
   try {
     outbox_.push_back({.to = events, .event = std::nullopt});
   } catch (...) {
-    // The consumer will find the end of its request when it looks by itself.
+    return;  // the consumer will find the end of its request when it looks by itself
   }
 }
 

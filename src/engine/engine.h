@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/context_limit.h"
 #include "engine/request.h"
 
 namespace redpoll::kernels {
@@ -70,7 +71,7 @@ struct EngineStats {
   std::size_t weight_bytes = 0;
   std::size_t step_bytes = 0;  // activations and logits of a full step, estimated
   std::size_t memory_budget_bytes = 0;
-  int max_context = 0;
+  ContextLimit context;
   int vocab_size = 0;
 
   // Counters since the start.

@@ -28,6 +28,7 @@ std::uint64_t random_seed() {
 std::size_t step_bytes_of(const models::ModelInfo& info, const EngineOptions& options) {
   return step_bytes({.step_tokens = options.step_tokens,
                      .max_batch = options.max_batch,
+                     .context = options.context_length > 0 ? options.context_length : info.context_length,
                      .vocab_size = info.vocab_size,
                      .activations_per_token = info.activations_per_token});
 }
@@ -61,14 +62,13 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   stats_.weight_bytes = info.weight_bytes;
   stats_.step_bytes = plan.step_bytes;
   stats_.memory_budget_bytes = plan.budget_bytes;
-  stats_.max_context = plan.max_context;
+  stats_.context = {.tokens = plan.max_context, .model_tokens = info.context_length};
   stats_.vocab_size = info.vocab_size;
   publish();
   mailbox_->open({.max_batch = options.max_batch,
                   .max_queue = options.max_queue,
                   .vocab_size = info.vocab_size,
-                  .max_context = plan.max_context,
-                  .model_context = info.context_length});
+                  .context = {.tokens = plan.max_context, .model_tokens = info.context_length}});
 }
 
 Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& options, const ModelLoader& loader,

@@ -28,7 +28,7 @@ Status Mailbox::submit(Request request, Clock::TimePoint now) {
     RequestStats stats = waiting_stats(request);
     make_room_for_one(unpublished_);
     make_room_for_one(commands_.submissions);
-    unfinished_.insert(request.id);
+    unfinished_.emplace(request.id, false);
     unpublished_.push_back(std::move(stats));
     commands_.submissions.push_back({.request = std::move(request), .submitted_at = now});
   }
@@ -58,14 +58,10 @@ Status Mailbox::check_request(const Request& request) const {
   }
 
   const std::size_t prompt_tokens = request.prompt.size();
-  const auto context = static_cast<std::size_t>(limits_.max_context);
+  const auto context = static_cast<std::size_t>(limits_.context.tokens);
   if (prompt_tokens > context || (prompt_tokens == context && request.max_tokens > 0)) {
-    const std::string remedy =
-        limits_.max_context < limits_.model_context ? "shorten it or raise --context-length" : "shorten it";
     const std::string what = prompt_tokens > context ? "" : ", which leaves no room for an answer";
-    return fail(ErrorCode::kContextLengthExceeded, "this model's context is " + number(context) +
-                                                       " tokens, but the prompt has " + number(prompt_tokens) + what +
-                                                       "; " + remedy);
+    return std::unexpected(context_length_exceeded(limits_.context, number(prompt_tokens) + what));
   }
 
   const auto most = static_cast<std::size_t>(limits_.max_batch) + static_cast<std::size_t>(limits_.max_queue);
@@ -81,9 +77,13 @@ Status Mailbox::check_request(const Request& request) const {
 void Mailbox::cancel(const Cancellation& cancellation) {
   {
     const std::lock_guard lock(mutex_);
-    if (!unfinished_.contains(cancellation.id)) return;
-    if (std::ranges::find(commands_.cancellations, cancellation) != commands_.cancellations.end()) return;
-    commands_.cancellations.push_back(cancellation);
+    const auto found = unfinished_.find(cancellation.id);
+    if (found == unfinished_.end() || found->second) return;
+    if (!cancellation.choice) {
+      found->second = cancels_whole_ = true;
+    } else if (std::ranges::find(commands_.cancellations, cancellation) == commands_.cancellations.end()) {
+      commands_.cancellations.push_back(cancellation);
+    }
   }
   changed_.notify_one();
 }
@@ -137,19 +137,27 @@ Commands Mailbox::take() {
 
 Commands Mailbox::wait_and_take(std::optional<std::chrono::milliseconds> limit) {
   std::unique_lock lock(mutex_);
-  const auto is_wanted = [this] {
-    return woken_ || commands_.stop || !commands_.submissions.empty() || !commands_.cancellations.empty();
-  };
   if (limit) {
-    changed_.wait_for(lock, *limit, is_wanted);
+    changed_.wait_for(lock, *limit, [this] { return has_commands(); });
   } else {
-    changed_.wait(lock, is_wanted);
+    changed_.wait(lock, [this] { return has_commands(); });
   }
   return hand_over();
 }
 
+bool Mailbox::has_commands() const {
+  return woken_ || commands_.stop || cancels_whole_ || !commands_.submissions.empty() ||
+         !commands_.cancellations.empty();
+}
+
 /// With the lock held. What is handed over stays in the stats until the engine thread publishes its own picture of it.
 Commands Mailbox::hand_over() {
+  if (cancels_whole_) {
+    for (const auto& [id, is_cancelled] : unfinished_) {
+      if (is_cancelled) commands_.cancellations.push_back({.id = id, .choice = std::nullopt});
+    }
+    cancels_whole_ = false;
+  }
   woken_ = false;
   num_taken_ = unpublished_.size();
   return std::exchange(commands_, {});

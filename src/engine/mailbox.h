@@ -8,11 +8,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/context_limit.h"
 #include "engine/engine.h"
 #include "engine/request.h"
 #include "engine/step_statistics.h"
@@ -43,14 +44,14 @@ struct AdmissionLimits {
   int max_batch = 0;
   int max_queue = 0;
   int vocab_size = 0;
-  int max_context = 0;
-  int model_context = 0;  // more than max_context if that was lowered
+  ContextLimit context;
 };
 
 class Mailbox {
  public:
   // For any thread.
   [[nodiscard]] Status submit(Request request, Clock::TimePoint now);
+  /// Needs no memory for a whole request, so that a destructor may ask for it.
   void cancel(const Cancellation& cancellation);
   void stop();
   /// Makes the engine thread look again: a consumer has taken events.
@@ -72,12 +73,14 @@ class Mailbox {
  private:
   [[nodiscard]] Status check_state() const;
   [[nodiscard]] Status check_request(const Request& request) const;
+  [[nodiscard]] bool has_commands() const;
   [[nodiscard]] Commands hand_over();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   AdmissionLimits limits_;
-  std::unordered_set<RequestId> unfinished_;
+  std::unordered_map<RequestId, bool> unfinished_;  // and whether it is to be cancelled as a whole
+  bool cancels_whole_ = false;                      // one of them is
   Commands commands_;
   std::vector<RequestStats> unpublished_;  // submitted, and not in the snapshot yet
   std::size_t num_taken_ = 0;              // of them, by the engine thread

@@ -33,9 +33,10 @@ std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
 }  // namespace
 
 std::size_t step_bytes(const StepShape& step) {
-  const auto tokens = static_cast<std::size_t>(step.step_tokens);
-  const std::size_t logit_rows =
-      std::min(tokens, static_cast<std::size_t>(step.max_batch) * std::size_t{kMaxScoredTokensPerStep});
+  const auto sequences = static_cast<std::size_t>(step.max_batch);
+  const std::size_t tokens =
+      std::min(static_cast<std::size_t>(step.step_tokens), sequences * static_cast<std::size_t>(step.context));
+  const std::size_t logit_rows = std::min(tokens, sequences * std::size_t{kMaxScoredTokensPerStep});
   return (tokens * step.activations_per_token + logit_rows * static_cast<std::size_t>(step.vocab_size)) * sizeof(float);
 }
 

@@ -14,6 +14,7 @@ namespace redpoll::engine {
 struct StepShape {
   int step_tokens = 0;
   int max_batch = 0;
+  int context = 0;  // tokens of a sequence at most
   int vocab_size = 0;
   std::size_t activations_per_token = 0;
 };

@@ -212,7 +212,7 @@ Status serve(const ServerOptions& options) {
   ShutdownSignal shutdown;
   const AppContext& context = app->context();
   log_info("serving", {{"model", context.model->id},
-                       {"context", std::to_string(context.model->max_context)},
+                       {"context", std::to_string(context.model->context.tokens)},
                        {"url", app->base_url()}});
   log_info("try: curl " + app->base_url() + "/v1/chat/completions -H 'Content-Type: application/json'" +
            (context.key_required ? " -H 'Authorization: Bearer <key>'" : "") +

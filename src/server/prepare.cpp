@@ -3,10 +3,14 @@
 #include <limits>
 
 #include "api/openai/completions.h"
+#include "engine/context_limit.h"
 #include "server/sampling.h"
 
 namespace redpoll::server {
 namespace {
+
+/// What an answer repeats of its prompt; where each token begins is needed beside logprobs and takes longer to find.
+enum class Echo { kNone, kText, kTextAndOffsets };
 
 Result<PreparedGeneration> with_sampling(const ServedModel& model, const SamplingDefaults& flags,
                                          const api::GenerationOptions& options, int default_max_tokens) {
@@ -20,37 +24,35 @@ Result<PreparedGeneration> with_sampling(const ServedModel& model, const Samplin
 // Tokenizing megabytes takes seconds, so a text that cannot fit, whatever its tokens are, is refused before.
 Status check_length(const ServedModel& model, std::string_view text) {
   const std::size_t least = model.tokenizer->least_tokens(text);
-  if (least <= static_cast<std::size_t>(model.max_context)) return {};
-  return fail(ErrorCode::kContextLengthExceeded, "this model's context is " + std::to_string(model.max_context) +
-                                                     " tokens, but the prompt has at least " + std::to_string(least) +
-                                                     " tokens; shorten it");
+  if (least <= static_cast<std::size_t>(model.context.tokens)) return {};
+  return std::unexpected(engine::context_length_exceeded(model.context, "at least " + std::to_string(least)));
 }
 
-Result<PreparedPrompt> prepare_text(const ServedModel& model, const std::string& text, bool echo) {
+Result<PreparedPrompt> prepare_text(const ServedModel& model, const std::string& text, Echo echo) {
   RETURN_IF_ERROR(check_length(model, text));
   PreparedPrompt prepared;
-  if (!echo) {
+  if (echo != Echo::kNone) prepared.echo_text = text;
+  if (echo != Echo::kTextAndOffsets) {
     ASSIGN_OR_RETURN(prepared.ids, model.tokenizer->encode(text, {.add_special_tokens = true}));
     return prepared;
   }
   ASSIGN_OR_RETURN(text::LocatedIds located, model.tokenizer->encode_located(text, {.add_special_tokens = true}));
   prepared.ids = std::move(located.ids);
-  prepared.echo_text = text;
   prepared.echo_begins = std::move(located.begins);
   return prepared;
 }
 
-Result<PreparedPrompt> prepare_ids(const ServedModel& model, const std::vector<TokenId>& ids, bool echo) {
+Result<PreparedPrompt> prepare_ids(const ServedModel& model, const std::vector<TokenId>& ids, Echo echo) {
   PreparedPrompt prepared;
   prepared.ids = ids;
-  if (!echo) return prepared;
+  if (echo == Echo::kNone) return prepared;
   ASSIGN_OR_RETURN(text::LocatedText located, model.tokenizer->decode_located(ids));
   prepared.echo_text = std::move(located.text);
   prepared.echo_begins = std::move(located.begins);
   return prepared;
 }
 
-Result<PreparedPrompt> prepare_prompt(const ServedModel& model, const api::CompletionPrompt& prompt, bool echo) {
+Result<PreparedPrompt> prepare_prompt(const ServedModel& model, const api::CompletionPrompt& prompt, Echo echo) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return prepare_text(model, *text, echo);
   return prepare_ids(model, std::get<std::vector<TokenId>>(prompt), echo);
 }
@@ -76,8 +78,11 @@ Result<PreparedGeneration> prepare_completion(const ServedModel& model, const Sa
                    with_sampling(model, flags, request.options, api::openai::kDefaultCompletionTokens));
   prepared.continues_prompt = true;
   prepared.echo = request.echo;
+  const Echo echo = !request.echo                      ? Echo::kNone
+                    : request.options.num_top_logprobs ? Echo::kTextAndOffsets
+                                                       : Echo::kText;
   for (const api::CompletionPrompt& prompt : request.prompts) {
-    ASSIGN_OR_RETURN(PreparedPrompt ready, prepare_prompt(model, prompt, request.echo));
+    ASSIGN_OR_RETURN(PreparedPrompt ready, prepare_prompt(model, prompt, echo));
     prepared.prompts.push_back(std::move(ready));
   }
   return prepared;

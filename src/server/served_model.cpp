@@ -28,7 +28,7 @@ std::string ready_line(const engine::EngineStats& stats, double seconds) {
   char line[160];
   std::snprintf(line, sizeof line, "ready after %.1f s: %.0f MB of weights, %.0f MB of cache, context %d tokens",
                 seconds, static_cast<double>(stats.weight_bytes) / 1e6, static_cast<double>(stats.kv_bytes_total) / 1e6,
-                stats.max_context);
+                stats.context.tokens);
   return line;
 }
 
@@ -88,7 +88,7 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   release_free_memory();  // the checkpoint's repacked bytes, which are as many as the weights
   const engine::EngineStats stats = model->engine->stats();
   model->vocab_size = stats.vocab_size;
-  model->max_context = stats.max_context;
+  model->context = stats.context;
   progress(ready_line(stats, milliseconds_between(started_at, system_clock().now()) / 1000));
   return model;
 }

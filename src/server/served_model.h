@@ -28,7 +28,7 @@ struct ServedModel {
   checkpoint::GenerationDefaults generation;
   std::vector<TokenId> stop_ids;  // any of them ends an answer
   int vocab_size = 0;
-  int max_context = 0;  // tokens of prompt and answer together
+  engine::ContextLimit context;
   std::unique_ptr<engine::Engine> engine;
 };
 

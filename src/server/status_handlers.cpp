@@ -25,7 +25,7 @@ std::string state_name(engine::EngineState state) {
 }
 
 api::openai::ModelInfo model_info(const AppContext& context) {
-  return {context.model->id, context.started_at_unix, context.model->max_context};
+  return {context.model->id, context.started_at_unix, context.model->context.tokens};
 }
 
 void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
@@ -49,7 +49,7 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.memory.weights_bytes = engine.weight_bytes;
   stats.memory.kv_bytes = engine.kv_bytes_total;
   stats.memory.step_bytes = engine.step_bytes;
-  stats.memory.max_context = engine.max_context;
+  stats.memory.max_context = engine.context.tokens;
 }
 
 }  // namespace
@@ -106,8 +106,8 @@ http::Response get_page(const AppContext& context, const http::Request& request)
   http::Response response;
   response.content_type = "text/html; charset=utf-8";
   response.headers = {{"content-security-policy", web_page_policy(nonce)}, {"cache-control", "no-store"}};
-  response.body =
-      web_page({context.version, context.model->id, context.model->max_context, base_url, context.key_required}, nonce);
+  response.body = web_page(
+      {context.version, context.model->id, context.model->context.tokens, base_url, context.key_required}, nonce);
   return response;
 }
 

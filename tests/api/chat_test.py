@@ -139,7 +139,7 @@ def test_text_far_over_the_context_is_refused_without_being_tokenized(http):  # 
     assert error["code"] == "context_length_exceeded"
     context = http.get("/stats").json()["memory"]["max_context"]
     assert re.fullmatch(
-        rf"this model's context is {context} tokens, but the prompt has at least \d+ tokens; shorten it", error["message"]
+        rf"this model's context is {context} tokens, but the prompt has at least \d+; shorten it", error["message"]
     )
 
 

@@ -69,7 +69,8 @@ void DryPenalty::apply(std::span<float> logits) {
   penalized_.clear();
   int length = std::min(num_matched_, num_since_breaker_);
   // From the longest ending to the shortest: what has come after it has come after its own endings, too.
-  for (auto state = text_.shorten(ending_, length); length >= params_.dry_allowed_length && state != text_.kEmpty;
+  for (auto state = text_.shorten(ending_, length);
+       length >= params_.dry_allowed_length && state != SuffixAutomaton::kEmpty;
        state = text_.suffix_of(state), length = text_.length(state)) {
     text_.for_each_continuation(state, [&](TokenId token) {
       if (penalized_.insert(token).second) penalize(logits, token, length);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/buffer.h"
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel_for.h"
 #include "kernels/kernels.h"
 

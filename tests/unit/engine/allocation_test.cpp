@@ -65,7 +65,7 @@ TEST(AllocationTest, AWarmDecodeStepAllocatesLittleAndKeepsNothing) {
     return loaded;
   };
   const auto engine = test::start_engine({.max_batch = 2, .step_tokens = 64, .block_tokens = 8}, loader);
-  ASSERT_GE(engine->stats().max_context, kSteps + 8);
+  ASSERT_GE(engine->stats().context.tokens, kSteps + 8);
   const test::Running running = test::submit(*engine, test::make_request(test::make_prompt(5, 1), kSteps), kSteps);
   ASSERT_TRUE(running.events->wait_until_done());
 

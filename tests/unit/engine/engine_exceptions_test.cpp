@@ -79,6 +79,26 @@ TEST(EngineExceptionTest, AConsumerThatCanNeverBeCalledHarmsNobody) {
   engine.reset();  // does not wait for ever
 }
 
+TEST(EngineExceptionTest, ARequestIsCancelledWithoutMemory) {
+  Gate gate;
+  const auto engine = start_engine({}, scripted_loader({.before_step = [&](const auto&) { gate.wait(); }}));
+  const Running running = submit(*engine, make_request({1}, 1000));
+  ASSERT_TRUE(gate.wait_for_arrival());
+  test::Allocations& here = test::allocations();
+  here.until_failure = 1;
+  const std::size_t count_before = here.count;
+  engine->cancel(running.id);
+  const std::size_t num_allocations = here.count - count_before;
+  here.until_failure = 0;
+  EXPECT_EQ(num_allocations, 0U);
+  gate.open();
+  ASSERT_TRUE(running.events->wait_until_done());
+  const auto& finish = running.events->collected().finishes[0];
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kCancelled);
+  EXPECT_EQ(engine->stats().cancellations, 1U);
+}
+
 /// A clock that lets the n-th allocation of its thread fail, counted from the end of a forward pass to the next one:
 /// the engine asks for the time around each.
 class FailingClock final : public Clock {

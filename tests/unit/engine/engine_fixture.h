@@ -72,7 +72,11 @@ inline engine::EngineOptions with_blocks(int num_blocks, engine::EngineOptions o
   const auto num_tokens = static_cast<std::size_t>(num_blocks * options.block_tokens);
   options.memory_budget_bytes =
       num_tokens * scripted_bytes_per_token() +
-      engine::step_bytes({.step_tokens = options.step_tokens, .max_batch = options.max_batch, .vocab_size = 64});
+      engine::step_bytes(
+          {.step_tokens = options.step_tokens,
+           .max_batch = options.max_batch,
+           .context = options.context_length > 0 ? options.context_length : ScriptedModelOptions{}.context_length,
+           .vocab_size = 64});
   return options;
 }
 

@@ -301,7 +301,7 @@ TEST(EngineTest, StatsAnswerWhileAStepRuns) {
   EXPECT_EQ(stats.blocks_used, 8) << "those of the step that runs, too";
   EXPECT_EQ(stats.kv_bytes_used, 32 * test::scripted_bytes_per_token());
   EXPECT_EQ(stats.vocab_size, 64);
-  EXPECT_EQ(stats.max_context, 1024);
+  EXPECT_EQ(stats.context.tokens, 1024);
   gate.open();
   EXPECT_TRUE(running.events->wait_until_done());
   EXPECT_TRUE(waiting.events->wait_until_done());

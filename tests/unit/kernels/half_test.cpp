@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 #include "unit/kernels/fixtures.h"
 
 namespace redpoll::kernels {

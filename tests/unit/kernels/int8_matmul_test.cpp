@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 #include "unit/kernels/fixtures.h"
 
 namespace redpoll::kernels {

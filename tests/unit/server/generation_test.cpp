@@ -250,11 +250,11 @@ TEST(GenerationTest, ScoringAPromptGivesItsTokensAndGeneratesNothing) {
 TEST(GenerationTest, PromptOverTheContextIsRefusedWithBothNumbers) {  // user case 62
   const auto model = scripted_server("x");
   const auto generation =
-      Generation::start(*model, prepare(std::string(static_cast<std::size_t>(model->max_context), 'a')), "r", [] {});
+      Generation::start(*model, prepare(std::string(static_cast<std::size_t>(model->context.tokens), 'a')), "r", [] {});
   ASSERT_FALSE(generation);
   EXPECT_EQ(generation.error().code, ErrorCode::kContextLengthExceeded);
-  EXPECT_THAT(generation.error().message, HasSubstr(std::to_string(model->max_context)));
-  EXPECT_THAT(generation.error().message, HasSubstr(std::to_string(model->max_context + 1)));
+  EXPECT_THAT(generation.error().message, HasSubstr(std::to_string(model->context.tokens)));
+  EXPECT_THAT(generation.error().message, HasSubstr(std::to_string(model->context.tokens + 1)));
 }
 
 TEST(GenerationTest, OnePromptThatIsRefusedLeavesNoneRunning) {

@@ -18,7 +18,7 @@ constexpr std::string_view kTemplate =
 ServedModel make_model(std::string_view chat_template = kTemplate) {
   ServedModel model;
   model.id = "tiny";
-  model.max_context = 1000;
+  model.context = {.tokens = 1000, .model_tokens = 4000};
   model.tokenizer = tiny_tokenizer();
   if (!chat_template.empty()) {
     auto compiled = text::ChatTemplate::compile(chat_template);
@@ -93,6 +93,7 @@ TEST(PrepareTest, CompletionPromptsAreTextOrTokenIds) {
   request.prompts.emplace_back("ab");
   request.prompts.emplace_back(std::vector<TokenId>{'c', kEndToken});
   request.echo = true;
+  request.options.num_top_logprobs = 0;
   const auto prepared = prepare_completion(make_model(), {}, request);
   ASSERT_TRUE(prepared) << prepared.error().message;
   ASSERT_EQ(prepared->prompts.size(), 2U);
@@ -103,6 +104,18 @@ TEST(PrepareTest, CompletionPromptsAreTextOrTokenIds) {
   EXPECT_EQ(prepared->prompts[1].echo_text, "c<|end|>");
   EXPECT_EQ(prepared->prompts[1].echo_begins, (std::vector<std::size_t>{0, 1}));
   EXPECT_TRUE(prepared->continues_prompt);
+}
+
+TEST(PrepareTest, AnEchoWithoutLogprobsHasTheSameTokens) {
+  api::CompletionRequest request;
+  request.prompts.emplace_back("\xC3\xA9<|end|>x");
+  request.echo = true;
+  const auto plain = prepare_completion(make_model(), {}, request);
+  request.options.num_top_logprobs = 0;
+  const auto scored = prepare_completion(make_model(), {}, request);
+  ASSERT_TRUE(plain && scored);
+  EXPECT_EQ(plain->prompts[0].ids, scored->prompts[0].ids);
+  EXPECT_EQ(plain->prompts[0].echo_text, scored->prompts[0].echo_text);
 }
 
 TEST(PrepareTest, TheBeginningOfATextIsThereOnce) {  // user case 15
@@ -125,6 +138,7 @@ TEST(PrepareTest, OffsetsOfAnEchoCountCharacters) {
   request.prompts.emplace_back("\xC3\xA9<|end|>x");
   request.prompts.emplace_back(std::vector<TokenId>{kStartToken, 0xE2, 0x82, 0xAC, 'x', kFirstExtraToken});
   request.echo = true;
+  request.options.num_top_logprobs = 0;
   ServedModel model = make_model();
   model.tokenizer = tiny_tokenizer({"yy"});
   const auto prepared = prepare_completion(model, {}, request);
@@ -138,7 +152,8 @@ TEST(PrepareTest, OffsetsOfAnEchoCountCharacters) {
 TEST(PrepareTest, TextThatCannotFitIsRefusedUntokenized) {  // user case 62
   const std::string text(10'000'000, 'x');
   const std::string expected =
-      "this model's context is 1000 tokens, but the prompt has at least 1111112 tokens; shorten it";
+      "this model's context is 1000 tokens, but the prompt has at least 1111112; shorten it or raise "
+      "--context-length";
   api::CompletionRequest completion;
   completion.prompts.emplace_back(text);
   api::ChatRequest chat = hello();

@@ -78,7 +78,7 @@ inline std::shared_ptr<ServedModel> scripted_server(const std::string& answer, c
   if (!engine) throw std::runtime_error(engine.error().message);
   model->engine = *std::move(engine);
   model->vocab_size = model->engine->stats().vocab_size;
-  model->max_context = model->engine->stats().max_context;
+  model->context = model->engine->stats().context;
   return model;
 }
 

@@ -1,4 +1,5 @@
-// The inner loops compiled for AVX2, FMA and F16C. Called only where the processor has them (see features.h).
+// The inner loops compiled for AVX-512 with its subsets F, BW, VL, DQ and VNNI. Called only where the processor has
+// them (see features.h).
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -10,15 +11,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 
 #define INLINE [[gnu::always_inline]] inline
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512bw,avx512vl,avx512dq,avx512vnni"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c")
+#pragma GCC target("fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 #endif
 
 #if defined(__clang__)
@@ -27,18 +28,18 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-namespace redpoll::kernels::cpu::avx2 {
+namespace redpoll::kernels::cpu::avx512 {
 namespace {
 
-#include "kernels/cpu/simd_avx2.inc"
+#include "kernels/cpu/loops/simd_avx512.inc"
 // The loops know vectors by the names that it gives them.
-#include "kernels/cpu/loops_all.inc"
+#include "kernels/cpu/loops/all.inc"
 
 }  // namespace
 
 const Loops& loops() { return kLoops; }
 
-}  // namespace redpoll::kernels::cpu::avx2
+}  // namespace redpoll::kernels::cpu::avx512
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 
 #define INLINE [[gnu::always_inline]] inline
 
@@ -31,9 +31,9 @@ namespace redpoll::kernels::cpu::avxvnni {
 namespace {
 
 #define REDPOLL_AVX_VNNI
-#include "kernels/cpu/simd_avx2.inc"
+#include "kernels/cpu/loops/simd_avx2.inc"
 // The loops know vectors by the names that it gives them.
-#include "kernels/cpu/loops_all.inc"
+#include "kernels/cpu/loops/all.inc"
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 
 namespace redpoll::kernels::cpu {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 
 #define INLINE [[gnu::always_inline]] inline
 
@@ -21,9 +21,9 @@
 namespace redpoll::kernels::cpu::portable {
 namespace {
 
-#include "kernels/cpu/simd_portable.inc"
+#include "kernels/cpu/loops/simd_portable.inc"
 // The loops know vectors by the names that it gives them.
-#include "kernels/cpu/loops_all.inc"
+#include "kernels/cpu/loops/all.inc"
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// The inner loops compiled for AVX-512 with its subsets F, BW, VL, DQ and VNNI. Called only where the processor has
-// them (see features.h).
+// The inner loops compiled for AVX2, FMA and F16C. Called only where the processor has them (see features.h).
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -11,15 +10,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/loops.h"
 
 #define INLINE [[gnu::always_inline]] inline
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512bw,avx512vl,avx512dq,avx512vnni"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 
 #if defined(__clang__)
@@ -28,18 +27,18 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-namespace redpoll::kernels::cpu::avx512 {
+namespace redpoll::kernels::cpu::avx2 {
 namespace {
 
-#include "kernels/cpu/simd_avx512.inc"
+#include "kernels/cpu/loops/simd_avx2.inc"
 // The loops know vectors by the names that it gives them.
-#include "kernels/cpu/loops_all.inc"
+#include "kernels/cpu/loops/all.inc"
 
 }  // namespace
 
 const Loops& loops() { return kLoops; }
 
-}  // namespace redpoll::kernels::cpu::avx512
+}  // namespace redpoll::kernels::cpu::avx2
 
 #if defined(__clang__)
 #pragma clang attribute pop
