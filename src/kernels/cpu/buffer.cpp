@@ -189,4 +189,16 @@ AlignedBytes allocate_aligned(std::size_t num_bytes) {
   return AlignedBytes(static_cast<std::byte*>(memory));
 }
 
+std::shared_ptr<std::byte> WeightMemory::allocate(std::size_t num_bytes) {
+  num_bytes = round_up(num_bytes, kAlignment);
+  const std::scoped_lock lock(mutex_);
+  if (num_bytes > left_) {
+    left_ = std::max(num_bytes, kChunkBytes);
+    chunk_ = std::shared_ptr<std::byte>(allocate_aligned(left_).release(), FreeAligned{});
+    next_ = chunk_.get();
+  }
+  left_ -= num_bytes;
+  return {chunk_, std::exchange(next_, next_ + num_bytes)};
+}
+
 }  // namespace redpoll::kernels::cpu

@@ -47,6 +47,7 @@ struct Context {
   const Loops& loops;
   ThreadTeam team;
   ThreadScratch scratch;
+  WeightMemory weights;
 };
 
 }  // namespace redpoll::kernels::cpu

@@ -19,24 +19,57 @@ struct Input {
   std::int64_t stride = 0;
 };
 
-/// Rows rounded to int8 for matrices whose bytes and groups have the same order.
-struct RoundedRows {
-  int bits;
-  int group_size;
-  HostArray rows;
-};
+/// Rows as the loops of some matrices read them: all that have the same bits, groups and kind of activations.
+struct PreparedRows {
+  PreparedRows(Context& context, const PackedMatrix& matrix, const float* x, int rows)
+      : like(&matrix),
+        row_floats(matrix.takes_int8() ? int8_row_floats(matrix.packed()) : placed_row_floats(matrix.packed())),
+        array(make_array({rows, static_cast<int>(row_floats)})) {
+    matrix.takes_int8() ? round(context, x, rows) : place(context, x, rows);
+  }
 
-RoundedRows round_rows(Context& context, const PackedWeights& packed, const float* x, int rows) {
-  const std::size_t stride = int8_row_floats(packed);
-  RoundedRows rounded{packed.bits, packed.group_size, make_array({rows, static_cast<int>(stride)})};
-  context.team.parallel_for(rows, rows_per_part(packed.in_features), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      context.loops.quantize_row(packed, x + row * packed.in_features,
-                                 rounded.rows.data + static_cast<std::size_t>(row) * stride);
-    }
-  });
-  return rounded;
-}
+  [[nodiscard]] bool serve(const PackedMatrix& matrix) const {
+    const PackedWeights& mine = like->packed();
+    const PackedWeights& other = matrix.packed();
+    return mine.bits == other.bits && mine.group_size == other.group_size && like->takes_int8() == matrix.takes_int8();
+  }
+
+  const PackedMatrix* like;
+  std::size_t row_floats;
+  HostArray array;
+
+ private:
+  void round(Context& context, const float* x, int rows) {
+    const PackedWeights& packed = like->packed();
+    context.team.parallel_for(rows, rows_per_part(packed.in_features), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        context.loops.quantize_row(packed, x + row * packed.in_features,
+                                   array.data + static_cast<std::size_t>(row) * row_floats);
+      }
+    });
+  }
+
+  /// In tiles within blocks of kMaxRows rows.
+  void place(Context& context, const float* x, int rows) {
+    const PackedWeights& packed = like->packed();
+    const auto num_tiles_of = [&](int num_rows) { return context.loops.num_tiles(packed, num_rows); };
+    const int tiles_of_block = num_tiles_of(kMaxRows);
+    const std::int64_t num_tiles = std::int64_t{rows / kMaxRows} * tiles_of_block + num_tiles_of(rows % kMaxRows);
+    const std::int64_t grain = std::max<std::int64_t>(1, rows_per_part(packed.in_features) * tiles_of_block / kMaxRows);
+    context.team.parallel_for(num_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first_of_block = i / tiles_of_block * kMaxRows;
+        const int rows_of_block = static_cast<int>(std::min<std::int64_t>(kMaxRows, rows - first_of_block));
+        const int tiles = num_tiles_of(rows_of_block);
+        const int tile = static_cast<int>(i % tiles_of_block);
+        const std::int64_t first = first_of_block + first_of_row_tile(rows_of_block, tiles, tile);
+        const std::int64_t last = first_of_block + first_of_row_tile(rows_of_block, tiles, tile + 1);
+        context.loops.place_rows(packed, x + first * packed.in_features, static_cast<int>(last - first),
+                                 array.data + static_cast<std::size_t>(first) * row_floats);
+      }
+    });
+  }
+};
 
 /// One matrix's share of the work. An item is one unit of output rows for one block of x rows; blocks that follow each
 /// other find the unit's weights still in the cache.
@@ -75,20 +108,14 @@ class Product {
 };
 
 std::vector<Product> make_products(Context& context, const HostView& x, std::span<const PackedMatrix* const> matrices,
-                                   std::vector<RoundedRows>& rounded) {
+                                   std::vector<PreparedRows>& prepared) {
   std::vector<Product> products;
   products.reserve(matrices.size());
   for (const PackedMatrix* matrix : matrices) {
-    const PackedWeights& packed = matrix->packed();
-    const int rows = static_cast<int>(x.size() / packed.in_features);
-    if (!matrix->takes_int8()) {
-      products.emplace_back(*matrix, Input{x.data(), packed.in_features}, rows);
-      continue;
-    }
-    auto same = std::ranges::find_if(
-        rounded, [&](const RoundedRows& r) { return r.bits == packed.bits && r.group_size == packed.group_size; });
-    if (same == rounded.end()) same = rounded.insert(same, round_rows(context, packed, x.data(), rows));
-    products.emplace_back(*matrix, Input{same->rows.data, static_cast<std::int64_t>(int8_row_floats(packed))}, rows);
+    const int rows = static_cast<int>(x.size() / matrix->in_features());
+    auto same = std::ranges::find_if(prepared, [&](const PreparedRows& p) { return p.serve(*matrix); });
+    if (same == prepared.end()) same = prepared.emplace(same, context, *matrix, x.data(), rows);
+    products.emplace_back(*matrix, Input{same->array.data, static_cast<std::int64_t>(same->row_floats)}, rows);
   }
   return products;
 }
@@ -109,7 +136,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Context> context, const MatrixWeights
       takes_int8_(rounds_to_int8(context_->activations, w.bits, w.group_size)),
       num_units_((w.out_features + unit_rows() - 1) / unit_rows()),
       num_bytes_(static_cast<std::size_t>(num_units_) * kUnitPanels * packed_.panel_bytes),
-      bytes_(allocate_aligned(num_bytes_)) {
+      bytes_(context_->weights.allocate(num_bytes_)) {
   packed_.data = bytes_.get();
   const auto pack = w.bits == 0 ? pack_dense_panel : pack_quantized_panel;
   const std::int64_t num_panels = std::int64_t{num_units_} * kUnitPanels;
@@ -128,8 +155,8 @@ mx::array PackedMatrix::multiply(const mx::array& x) const {
 std::vector<mx::array> multiply_packed(Context& context, const mx::array& x,
                                        std::span<const PackedMatrix* const> matrices) {
   const HostView view(x);
-  std::vector<RoundedRows> rounded;
-  const std::vector<Product> products = make_products(context, view, matrices, rounded);
+  std::vector<PreparedRows> prepared;
+  const std::vector<Product> products = make_products(context, view, matrices, prepared);
   std::int64_t items = 0;
   std::int64_t work = 0;
   for (const Product& product : products) items += product.num_items();

@@ -33,7 +33,7 @@ class PackedMatrix final : public Matrix {
   bool takes_int8_;
   int num_units_;
   std::size_t num_bytes_;
-  AlignedBytes bytes_;
+  std::shared_ptr<std::byte> bytes_;
 };
 
 /// matrix->multiply(x) of each matrix. Activations are rounded once for all that want them in the same form, and one

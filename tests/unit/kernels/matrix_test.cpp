@@ -33,8 +33,9 @@ Product exact_product(const TestMatrix& m, const std::vector<float>& x) {
 }
 
 /// float32 sums of up to 1,536 terms stay within 1e-6 of the sum of absolute values (one rounding is 6e-8).
-void expect_product(const Matrix& matrix, const TestMatrix& m, int rows) {
-  const std::vector<float> x = random_floats(static_cast<std::size_t>(rows * m.view.in_features), 11);
+void expect_product(const Matrix& matrix, const TestMatrix& m, int rows, float size = 1) {
+  std::vector<float> x = random_floats(static_cast<std::size_t>(rows * m.view.in_features), 11);
+  for (float& value : x) value *= size;
   const mx::array y = matrix.multiply(array_of(x, {rows, m.view.in_features}));
   ASSERT_EQ(y.shape(), (mx::Shape{rows, m.view.out_features}));
   const std::vector<float> actual = floats_of(y);
@@ -82,6 +83,18 @@ TEST_P(MatrixTest, MultipliesTheStarterModelsShapes) {
   }
 }
 
+/// Weights stay where they stand in their words, up to 2^28 too large, and activations are made smaller in return.
+TEST_P(MatrixTest, MultipliesVerySmallAndVeryLargeActivations) {
+  const auto kernels = cpu();
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    const auto m = quantized_matrix(45, 384, bits, 32, WeightType::kF32);
+    const auto matrix = kernels->make_matrix(m->view);
+    for (const int rows : {1, 30}) {
+      for (const float size : {1e-28F, 1e32F}) ASSERT_NO_FATAL_FAILURE(expect_product(*matrix, *m, rows, size));
+    }
+  }
+}
+
 /// The result of one row must have the same bits whatever comes with it and whoever computes it.
 TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
   constexpr int kMaxRows = 300;
@@ -101,7 +114,7 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
     for (const int threads : {1, 2, 4}) {
       const auto kernels = cpu(threads);
       const auto matrix = kernels->make_matrix(m->view);
-      for (const int rows : {1, 2, 3, 4, 5, 7, 8, 33, 128, 129, kMaxRows}) {
+      for (const int rows : {1, 2, 3, 4, 5, 7, 8, 11, 25, 33, 128, 133, kMaxRows}) {
         const auto count = static_cast<std::ptrdiff_t>(rows) * m->view.out_features;
         const std::vector<std::uint32_t> wanted(expected.end() - count, expected.end());
         ASSERT_EQ(bits_of(matrix->multiply(rows_of(x, kMaxRows - rows, kMaxRows))), wanted)

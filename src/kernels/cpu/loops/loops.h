@@ -19,8 +19,10 @@ using Half = std::uint16_t;
 inline constexpr int kPadding = 16;
 /// Panels that one pass of a matmul loop covers: a matrix is padded with zero rows to a multiple of that.
 inline constexpr int kUnitPanels = 4;
+/// The least that weights share a scale.
+inline constexpr int kLeastGroup = 16;
 /// Most rows of x that one call of `matmul` takes.
-inline constexpr int kMaxRows = 128;
+inline constexpr int kMaxRows = 132;
 
 /// A weight matrix repacked so that it streams: panels of `lanes` output rows, one after the other. A quantized panel
 /// holds for each group `lanes` scales, as many biases (of `type`) and group_size * bits / 32 vectors of words; lane r
@@ -57,8 +59,19 @@ using MutableInt8Row = BasicInt8Row<std::int8_t, float>;
   return static_cast<std::size_t>(w.in_features / 4 + w.in_features / kInt8Group + w.in_features / w.group_size);
 }
 
-/// x (rows, in_features), or rows of int8 activations; out (rows, out_stride) of which `num_columns` columns are
-/// written.
+/// Rows of x are cut into tiles as long as each other but for one row: where tile `index` begins.
+[[nodiscard]] constexpr int first_of_row_tile(int num_rows, int num_tiles, int index) {
+  return index * num_rows / num_tiles;
+}
+
+/// Floats that each row takes of a tile as place_rows writes it: in_features inputs of all rows, input by input, then
+/// the sum of each of the weights' groups of them, group by group. Dense weights need no sums.
+[[nodiscard]] constexpr std::size_t placed_row_floats(const PackedWeights& w) {
+  return static_cast<std::size_t>(w.in_features + (w.bits == 0 ? 0 : w.in_features / w.group_size));
+}
+
+/// x: placed rows, tile after tile, or rows of int8 activations; out (rows, out_stride) of which `num_columns` columns
+/// are written.
 struct MatmulTile {
   const float* x = nullptr;
   float* out = nullptr;
@@ -98,6 +111,10 @@ struct AttentionTile {
 struct Loops {
   int lanes;  // of a vector, and so output rows of a weight panel
 
+  /// Into how many tiles `matmul` wants a block of up to kMaxRows rows cut.
+  int (*num_tiles)(const PackedWeights& weights, int num_rows);
+  /// One tile of rows of x (num_rows, in_features) as `matmul` reads it.
+  void (*place_rows)(const PackedWeights& weights, const float* x, int num_rows, float* out);
   /// out = x * W^T for output rows [kUnitPanels * lanes * unit, + num_columns).
   void (*matmul)(const PackedWeights& weights, int unit, const MatmulTile& tile);
   /// Rounds one row of activations to int8, in the layout of Int8Row; weights have 4 or 8 bits.

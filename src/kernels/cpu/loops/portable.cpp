@@ -1,6 +1,7 @@
 // The inner loops as the compiler makes them for its baseline: what every processor runs.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
