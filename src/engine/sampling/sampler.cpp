@@ -1,8 +1,8 @@
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
+#include <cmath>
+#include <cstddef>
 #include <limits>
 
 namespace redpoll::engine::sampling {
@@ -12,18 +12,49 @@ std::unexpected<Error> nothing_left() {
   return fail(ErrorCode::kInvalidArgument, "logit_bias and min_tokens rule out every token of the vocabulary");
 }
 
+constexpr float kLeast = -std::numeric_limits<float>::infinity();
+
+/// Logits are looked through by lanes, which compilers turn into vectors: a vocabulary takes microseconds, not
+/// hundreds.
+constexpr std::size_t kLanes = 16;
+constexpr std::size_t kBlock = 64 * kLanes;
+
+float largest_of(std::span<const float> values) {
+  float lanes[kLanes];
+  std::ranges::fill(lanes, kLeast);
+  std::size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) lanes[j] = values[i + j] > lanes[j] ? values[i + j] : lanes[j];
+  }
+  float largest = *std::ranges::max_element(lanes);
+  for (; i < values.size(); ++i) largest = std::max(largest, values[i]);
+  return largest;
+}
+
+/// The first of equals.
 Result<TokenId> choose_likeliest(std::span<const float> logits) {
-  const auto best = std::ranges::max_element(logits);  // the first of equals
-  if (best == logits.end() || *best == -std::numeric_limits<float>::infinity()) return nothing_left();
-  return static_cast<TokenId>(best - logits.begin());
+  float best = kLeast;
+  std::size_t first = 0;  // of the block that has it
+  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const float largest = largest_of(logits.subspan(begin, std::min(kBlock, logits.size() - begin)));
+    if (largest <= best) continue;
+    best = largest;
+    first = begin;
+  }
+  if (best == kLeast) return nothing_left();
+  return static_cast<TokenId>(std::ranges::find(logits.subspan(first), best) - logits.begin());
 }
 
 }  // namespace
 
 bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t kExponent = 0x7F800000U;  // all ones only in infinities and NaNs
-  return std::ranges::none_of(
-      values, [](float value) { return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent; });
+  float lanes[kLanes] = {};  // 0 * x is NaN of what is not finite, and so is every sum with it
+  std::size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) lanes[j] += 0 * values[i + j];
+  }
+  for (; i < values.size(); ++i) lanes[0] += 0 * values[i];
+  return std::ranges::none_of(lanes, [](float lane) { return std::isnan(lane); });
 }
 
 Error not_finite_error() {

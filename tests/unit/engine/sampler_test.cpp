@@ -74,6 +74,25 @@ TEST(SamplerTest, RefusesLogitsThatAreNotFinite) {
   }
 }
 
+/// Vocabularies of whole and of broken blocks and vectors.
+TEST(SamplerTest, LooksAtEveryLogit) {
+  for (const std::size_t size : {1U, 15U, 17U, 1040U}) {
+    std::vector<float> logits(size, -2);
+    for (std::size_t i = 0; i < size; ++i) {
+      logits[i] = -1;
+      ASSERT_EQ(*sample(logits, at_temperature(0)), static_cast<TokenId>(i)) << size;
+      if (i > 0) {
+        logits[i - 1] = -1;  // an equal before it
+        ASSERT_EQ(*sample(logits, at_temperature(0)), static_cast<TokenId>(i - 1)) << size;
+        logits[i - 1] = -2;
+      }
+      logits[i] = kInfinity;
+      ASSERT_FALSE(sample(logits, at_temperature(0))) << i << " of " << size;
+      logits[i] = -2;
+    }
+  }
+}
+
 TEST(SamplerTest, SaysSoWhenEveryTokenIsRuledOut) {
   const std::vector<TokenId> all{0, 1};
   for (const float temperature : {0.0F, 0.7F}) {
