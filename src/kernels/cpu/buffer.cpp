@@ -190,12 +190,16 @@ AlignedBytes allocate_aligned(std::size_t num_bytes) {
 }
 
 std::shared_ptr<std::byte> WeightMemory::allocate(std::size_t num_bytes) {
+  const auto allocate_shared = [](std::size_t size) {
+    return std::shared_ptr<std::byte>(allocate_aligned(size).release(), FreeAligned{});
+  };
+  if (num_bytes > kChunkBytes / 2) return allocate_shared(num_bytes);
   num_bytes = round_up(num_bytes, kAlignment);
   const std::scoped_lock lock(mutex_);
   if (num_bytes > left_) {
-    left_ = std::max(num_bytes, kChunkBytes);
-    chunk_ = std::shared_ptr<std::byte>(allocate_aligned(left_).release(), FreeAligned{});
+    chunk_ = allocate_shared(kChunkBytes);
     next_ = chunk_.get();
+    left_ = kChunkBytes;
   }
   left_ -= num_bytes;
   return {chunk_, std::exchange(next_, next_ + num_bytes)};

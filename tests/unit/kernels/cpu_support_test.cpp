@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <mlx/device.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/host_view.h"
@@ -65,6 +67,25 @@ TEST(BufferTest, ZerosAreZeroAndAligned) {
     const auto* bytes = x.data<std::byte>();
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes) % 64, 0U);
     EXPECT_TRUE(std::all_of(bytes, bytes + x.nbytes(), [](std::byte b) { return b == std::byte{0}; }));
+  }
+}
+
+TEST(WeightMemoryTest, KeepsMatricesApartAndSmallOnesSideBySide) {
+  WeightMemory memory;
+  constexpr std::size_t kMiB = std::size_t{1} << 20U;
+  std::vector<std::shared_ptr<std::byte>> parts;
+  const std::vector<std::size_t> sizes{100, 1, 9 * kMiB, 200, 7 * kMiB, 7 * kMiB, 8 * kMiB, 64, 20 * kMiB};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    parts.push_back(memory.allocate(sizes[i]));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parts[i].get()) % 64, 0U);
+    std::fill_n(parts[i].get(), sizes[i], std::byte{static_cast<unsigned char>(i)});
+  }
+  EXPECT_EQ(parts[1].get() - parts[0].get(), 128);
+  EXPECT_EQ(parts[3].get() - parts[1].get(), 64) << "what is large leaves the chunk alone";
+  parts[0].reset();  // the others live on
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    EXPECT_EQ(std::count(parts[i].get(), parts[i].get() + sizes[i], std::byte{static_cast<unsigned char>(i)}),
+              static_cast<std::ptrdiff_t>(sizes[i]));
   }
 }
 
