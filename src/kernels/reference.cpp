@@ -108,10 +108,10 @@ mx::array slots_of(const RaggedBatch& batch) {
   for (const BatchRow& row : batch.rows) {
     const auto table = batch.block_table(row);
     for (int i = 0; i < row.num_tokens; ++i) {
+      const int token = row.first_token + i;
       const int position = row.num_computed + i;
-      slots[static_cast<std::size_t>(row.first_token + i)] =
-          table[static_cast<std::size_t>(position / batch.block_tokens)] * batch.block_tokens +
-          position % batch.block_tokens;
+      const std::int32_t block = table[static_cast<std::size_t>(position / batch.block_tokens)];
+      slots[static_cast<std::size_t>(token)] = block * batch.block_tokens + position % batch.block_tokens;
     }
   }
   return mx::array(slots.data(), {static_cast<int>(slots.size())}, mx::int32);
@@ -122,7 +122,7 @@ mx::array slots_of(const RaggedBatch& batch) {
 mx::array scatter_tokens(mx::array pool, const mx::array& values, const mx::array& slots) {
   const mx::Shape shape = pool.shape();
   mx::array flat = mx::reshape(mx::astype(std::move(pool), values.dtype()), {shape[0] * shape[1], shape[2], shape[3]});
-  return mx::reshape(mx::scatter(flat, {slots}, mx::expand_dims(values, 1), {0}), shape);
+  return mx::reshape(mx::scatter(flat, slots, mx::expand_dims(values, 1), 0), shape);
 }
 
 /// The first `num_tokens` tokens of the blocks in `table` -> (1, kv_heads, num_tokens, head_dim).

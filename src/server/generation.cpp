@@ -1,7 +1,7 @@
 #include "server/generation.h"
 
 #include <algorithm>
-#include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "base/utf8.h"
@@ -139,8 +139,8 @@ void Generation::on_event(Prompt& prompt, const engine::GenerationEvent& event) 
 
 // The delta that `choice` goes on filling in this round of poll; a new one when there is none of that kind at the end.
 api::ChoiceDelta& Generation::pending_delta(const Choice& choice, bool echo) {
-  for (auto output = output_.rbegin(); output != output_.rend(); ++output) {
-    auto* delta = std::get_if<api::ChoiceDelta>(&*output);
+  for (GenerationOutput& output : std::views::reverse(output_)) {
+    auto* delta = std::get_if<api::ChoiceDelta>(&output);
     if (delta == nullptr || delta->choice != choice.index) continue;
     if (delta->echo == echo) return *delta;
     break;

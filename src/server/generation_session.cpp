@@ -35,7 +35,7 @@ class GenerationSession {
   http::Task<http::Response> answer_streaming();
   static http::Task<bool> send(http::EventStream& events, std::string data);
   http::Task<bool> send_outputs(http::EventStream& events, std::shared_ptr<api::StreamFormat> format);
-  http::Task<std::string> format_output(std::shared_ptr<api::StreamFormat> format, GenerationOutput output);
+  http::Task<std::string> format_output(std::shared_ptr<api::StreamFormat> format, GenerationOutput output) const;
   http::Task<Result<Outputs>> next_outputs();
   http::Task<Result<Outputs>> poll();
   [[nodiscard]] http::Response failure(const Error& error);
@@ -164,7 +164,7 @@ http::Task<bool> GenerationSession::send_outputs(http::EventStream& events, std:
 
 // On a worker where it is long: the scores of a prompt.
 http::Task<std::string> GenerationSession::format_output(std::shared_ptr<api::StreamFormat> format,
-                                                         GenerationOutput output) {
+                                                         GenerationOutput output) const {
   if (const auto* end = std::get_if<api::ChoiceEnd>(&output)) co_return format->finish(*end);
   auto& delta = std::get<api::ChoiceDelta>(output);
   if (!delta.echo) co_return format->delta(delta);

@@ -73,9 +73,10 @@ std::string python_example(const WebPageInfo& info) {
 std::string route_table() {
   std::string out = "<table>\n";
   for (const auto& [method, path, what] : kRoutes) {
-    const std::string route(path);
-    const std::string shown = method == "GET" ? R"(<a href=")" + route + R"(">)" + route + "</a>" : route;
-    out.append("<tr><td>").append(method).append("</td><td><code>").append(shown);
+    const bool is_link = method == "GET";
+    out.append("<tr><td>").append(method).append("</td><td><code>");
+    if (is_link) out.append(R"(<a href=")").append(path).append(R"(">)");
+    out.append(path).append(is_link ? "</a>" : "");
     out.append("</code></td><td>").append(what).append("</td></tr>\n");
   }
   return out + "</table>\n";

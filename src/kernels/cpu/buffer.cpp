@@ -117,7 +117,7 @@ std::size_t num_elements(const mx::Shape& shape) {
 HostArray from_mlx(mx::Shape shape) {
   const std::size_t bytes = num_elements(shape) * sizeof(float);
   mx::array array(mx::allocator::malloc(bytes), std::move(shape), mx::float32);
-  float* data = array.data<float>();
+  auto* data = array.data<float>();
   return {std::move(array), data};
 }
 
@@ -169,7 +169,7 @@ mx::array make_zeros(mx::Shape shape, mx::Dtype dtype) {
     });
   }
 #endif
-  mx::array zeros = mx::zeros(std::move(shape), dtype);
+  mx::array zeros = mx::zeros(shape, dtype);
   zeros.eval();
   return zeros;
 }

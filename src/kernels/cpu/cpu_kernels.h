@@ -59,7 +59,7 @@ class CpuKernels final : public ReferenceKernels {
 
 /// Rows of `dim` elements in a part of about 16,000: what is worth another thread's while.
 [[nodiscard]] constexpr std::int64_t rows_per_part(std::int64_t dim) {
-  constexpr std::int64_t kElementsPerPart = 16 * 1024;
+  constexpr std::int64_t kElementsPerPart = std::int64_t{16} * 1024;
   return dim >= kElementsPerPart ? 1 : kElementsPerPart / dim;
 }
 

@@ -14,7 +14,7 @@ std::size_t to_size(int n) { return static_cast<std::size_t>(n); }
 float widen_half(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16U;
   const std::uint32_t magnitude = half & 0x7fffU;
-  std::uint32_t value = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13U) * 0x1p112F);
+  auto value = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13U) * 0x1p112F);
   if (magnitude >= 0x7c00U) value = (magnitude << 13U) | 0x7f800000U;
   return std::bit_cast<float>(value | sign);
 }

@@ -9,7 +9,7 @@ namespace redpoll::kernels::cpu {
 namespace {
 
 /// Multiply-adds that are worth a fork: about 4 microseconds of one core.
-constexpr std::int64_t kWorthAFork = 64 * 1024;
+constexpr std::int64_t kWorthAFork = std::int64_t{64} * 1024;
 /// Parts per thread, so that a thread that is held up leaves work to the others.
 constexpr std::int64_t kPartsPerThread = 4;
 
@@ -39,7 +39,7 @@ struct PreparedRows {
   HostArray array;
 
  private:
-  void round(Context& context, const float* x, int rows) {
+  void round(Context& context, const float* x, int rows) const {
     const PackedWeights& packed = like->packed();
     context.team.parallel_for(rows, rows_per_part(packed.in_features), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -50,7 +50,7 @@ struct PreparedRows {
   }
 
   /// In tiles within blocks of kMaxRows rows.
-  void place(Context& context, const float* x, int rows) {
+  void place(Context& context, const float* x, int rows) const {
     const PackedWeights& packed = like->packed();
     const auto num_tiles_of = [&](int num_rows) { return context.loops.num_tiles(packed, num_rows); };
     const int tiles_of_block = num_tiles_of(kMaxRows);

@@ -69,9 +69,12 @@ class PagedAttention {
   static constexpr int kTilesPerThread = 4;
 
   [[nodiscard]] std::size_t state_floats() const {
-    return static_cast<std::size_t>(tile_tokens() * group_ * attention_state_stride(value_stride_));
+    return tile_rows() * static_cast<std::size_t>(attention_state_stride(value_stride_));
   }
   [[nodiscard]] int tile_tokens() const { return std::clamp(kTileRows / group_, 1, kMaxTileTokens); }
+  [[nodiscard]] std::size_t tile_rows() const {
+    return static_cast<std::size_t>(tile_tokens()) * static_cast<std::size_t>(group_);
+  }
 
   void make_tiles() {
     const int part_tokens = part_blocks_ * batch_.block_tokens;
@@ -135,17 +138,17 @@ class PagedAttention {
 
   /// What `prepare` divides up.
   [[nodiscard]] std::size_t scratch_floats() const {
-    const auto rows = static_cast<std::size_t>(tile_tokens() * group_);
     const auto block = static_cast<std::size_t>(std::max(key_head_stride(), value_head_stride()));
-    return rows * static_cast<std::size_t>(head_dim_ + score_stride_) + block;
+    return tile_rows() * static_cast<std::size_t>(head_dim_ + score_stride_) + block;
   }
 
   /// Copies and scales the tile's queries to `memory`; scores and an unpacked block follow them.
   [[nodiscard]] AttentionTile prepare(const Tile& tile, float* memory) const {
     float* query = memory;
+    const int first_head = tile.kv_head * group_;
     for (int t = 0; t < tile.num_tokens; ++t) {
       const std::int64_t token = tile.row->first_token + tile.first_token + t;
-      const float* from = q_ + (token * num_heads_ + tile.kv_head * group_) * head_dim_;
+      const float* from = q_ + (token * num_heads_ + first_head) * head_dim_;
       for (int i = 0; i < group_ * head_dim_; ++i) *query++ = from[i] * scale_;
     }
     return {.queries = memory,
@@ -164,7 +167,7 @@ class PagedAttention {
             .value_stride = value_stride_,
             .scores = query,
             .score_stride = score_stride_,
-            .unpacked = query + tile.num_tokens * group_ * score_stride_};
+            .unpacked = query + static_cast<std::ptrdiff_t>(tile.num_tokens * group_) * score_stride_};
   }
 
   /// Elements of one head of a block.
@@ -182,11 +185,12 @@ class PagedAttention {
   }
 
   void finish(const Loops& loops, const Tile& tile, const float* states, float* out) const {
+    const int first_head = tile.kv_head * group_;
     for (int t = 0; t < tile.num_tokens; ++t) {
       const std::int64_t token = tile.row->first_token + tile.first_token + t;
       for (int h = 0; h < group_; ++h, states += attention_state_stride(value_stride_)) {
         loops.finish_attention(states, value_stride_, head_dim_,
-                               out + (token * num_heads_ + tile.kv_head * group_ + h) * head_dim_);
+                               out + (token * num_heads_ + first_head + h) * head_dim_);
       }
     }
   }

@@ -2,6 +2,7 @@
 // and sines are computed once per batch.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -12,7 +13,7 @@ namespace {
 
 /// One head whose pairs are neighbours.
 void rotate_interleaved(const float* x, const float* cos, const float* sin, int half, float* out) {
-  for (int i = 0; i < half; ++i) {
+  for (std::ptrdiff_t i = 0; i < half; ++i) {
     const float a = x[2 * i];
     const float b = x[2 * i + 1];
     out[2 * i] = a * cos[i] - b * sin[i];

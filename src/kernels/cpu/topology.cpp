@@ -99,8 +99,9 @@ int usable_cores() { return static_cast<int>(std::thread::hardware_concurrency()
 int cores_of_quota(std::string_view cpu_max) {
   long quota = 0;
   long period = 0;
-  const char* end = cpu_max.data() + cpu_max.size();
-  const auto first = std::from_chars(cpu_max.data(), end, quota);
+  const char* begin = cpu_max.data();
+  const char* end = begin + cpu_max.size();
+  const auto first = std::from_chars(begin, end, quota);
   if (first.ec != std::errc{} || first.ptr == end) return 0;
   const auto second = std::from_chars(first.ptr + 1, end, period);
   if (second.ec != std::errc{} || quota <= 0 || period <= 0) return 0;

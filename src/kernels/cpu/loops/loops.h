@@ -56,7 +56,8 @@ using MutableInt8Row = BasicInt8Row<std::int8_t, float>;
 
 /// Floats that one such row takes.
 [[nodiscard]] constexpr std::size_t int8_row_floats(const PackedWeights& w) {
-  return static_cast<std::size_t>(w.in_features / 4 + w.in_features / kInt8Group + w.in_features / w.group_size);
+  return static_cast<std::size_t>(w.in_features / 4) + static_cast<std::size_t>(w.in_features / kInt8Group) +
+         static_cast<std::size_t>(w.in_features / w.group_size);
 }
 
 /// Rows of x are cut into tiles as long as each other but for one row: where tile `index` begins.
@@ -67,7 +68,8 @@ using MutableInt8Row = BasicInt8Row<std::int8_t, float>;
 /// Floats that each row takes of a tile as place_rows writes it: in_features inputs of all rows, input by input, then
 /// the sum of each of the weights' groups of them, group by group. Dense weights need no sums.
 [[nodiscard]] constexpr std::size_t placed_row_floats(const PackedWeights& w) {
-  return static_cast<std::size_t>(w.in_features + (w.bits == 0 ? 0 : w.in_features / w.group_size));
+  const int num_sums = w.bits == 0 ? 0 : w.in_features / w.group_size;
+  return static_cast<std::size_t>(w.in_features) + static_cast<std::size_t>(num_sums);
 }
 
 /// x: placed rows, tile after tile, or rows of int8 activations; out (rows, out_stride) of which `num_columns` columns
