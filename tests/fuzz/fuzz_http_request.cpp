@@ -86,7 +86,6 @@ Task<void> read_everything(RequestReader& reader) {
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-identifier-naming): the name is libFuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   int ends[2];
   if (size > kMaxInput || ::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 0;

@@ -53,9 +53,8 @@ TEST(ChatAnswer, HasTheShapeOfAChatCompletion) {
       one_choice({.text = "Paris.\n", .prompt_tokens = {}, .tokens = {}, .reason = FinishReason::kStop});
   EXPECT_EQ(format_chat_answer(kHead, {}, answer),
             join({R"({"id":"chatcmpl-x1","object":"chat.completion",)", kHeadJson,
-                  R"("choices":[{"index":0,"message":{"role":"assistant","content":"Paris.\n"},"logprobs":null,)"
-                  R"("finish_reason":"stop"}],)",
-                  kUsageJson, ",", kTimingsJson, "}"}));
+                  R"("choices":[{"index":0,"message":{"role":"assistant","content":"Paris.\n"},"logprobs":null,)",
+                  R"("finish_reason":"stop"}],)", kUsageJson, ",", kTimingsJson, "}"}));
 }
 
 TEST(ChatAnswer, ChoicesAreNumbered) {

@@ -199,7 +199,7 @@ TEST(RefusedConversation, NoMessageRepeatsAHugeValue) {
 
 constexpr std::string_view kTools = R"("tools":[{"type":"function","function":{"name":"f"}}],)";
 const std::string kForce =
-    "'tool_choice': forcing a tool call is not supported yet by this server; use \"auto\" or \"none\"";
+    R"('tool_choice': forcing a tool call is not supported yet by this server; use "auto" or "none")";
 TEST(RefusedConversation, ChecksToolsAndWhatIsWantedOfThem) {
   expect_all_refused(
       {{with(R"("tool_choice":"required")"), "'tool_choice': \"required\" needs 'tools'", "tool_choice"},

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "base/file.h"
-#include "fuzz/fuzz_chat_request.cpp"
+#include "fuzz/fuzz_chat_request.cpp"  // NOLINT(bugprone-suspicious-include): one target, two runners
 
 namespace redpoll::api {
 namespace {

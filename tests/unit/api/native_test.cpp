@@ -17,7 +17,7 @@ constexpr RequestLimits kLimits{.max_choices = 8, .max_prompts = 4, .vocab_size 
 
 TEST(Tokenize, TextComesUnderThreeNames) {
   for (const std::string name : {"content", "text", "prompt"}) {
-    const auto request = parse_tokenize_request(body_of("{\"" + name + "\":\"a b\"}"));
+    const auto request = parse_tokenize_request(body_of(R"({")" + name + R"(":"a b"})"));
     ASSERT_TRUE(request.has_value());
     EXPECT_EQ(std::get<std::string>(request->input), "a b");
     EXPECT_FALSE(request->add_special);

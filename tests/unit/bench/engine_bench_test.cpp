@@ -27,7 +27,7 @@ struct Script {
   std::function<void(const kernels::RaggedBatch&)> before_step = step_of_two_milliseconds;
 };
 
-server::ServedModel scripted(const EngineBenchOptions& options, Script script = {}) {
+server::ServedModel scripted(const EngineBenchOptions& options, const Script& script = {}) {
   engine::EngineOptions engine_options;
   engine_options.max_batch = 4;
   engine_options.step_tokens = options.engine.step_tokens;

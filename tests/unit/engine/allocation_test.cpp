@@ -47,8 +47,8 @@ constexpr int kWarm = 40;  // steps
 constexpr std::size_t kMaxPerLayer = 100;
 constexpr std::size_t kMaxBeside = 200;
 /// Events and statistics of every step, some 100 bytes each, stand in vectors that double.
-constexpr std::size_t kMaxBytes = 64 * 1024;
-constexpr std::int64_t kMaxGrowth = 64 * 1024;
+constexpr std::size_t kMaxBytes = std::size_t{64} * 1024;
+constexpr std::int64_t kMaxGrowth = std::int64_t{64} * 1024;
 
 TEST(AllocationTest, AWarmDecodeStepAllocatesLittleAndKeepsNothing) {
   const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / "mistral_f32";

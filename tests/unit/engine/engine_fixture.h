@@ -69,7 +69,7 @@ inline Collected run(engine::Engine& engine, engine::Request request) {
 
 /// With a budget for exactly this many blocks of the scripted model.
 inline engine::EngineOptions with_blocks(int num_blocks, engine::EngineOptions options) {
-  const auto num_tokens = static_cast<std::size_t>(num_blocks * options.block_tokens);
+  const auto num_tokens = static_cast<std::size_t>(num_blocks) * static_cast<std::size_t>(options.block_tokens);
   options.memory_budget_bytes =
       num_tokens * scripted_bytes_per_token() +
       engine::step_bytes(

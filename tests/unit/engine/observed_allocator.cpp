@@ -20,7 +20,10 @@ std::atomic<std::int64_t> live = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
   Allocations& mine = of_thread;
-  if (mine.until_failure > 0 && --mine.until_failure == 0) throw std::bad_alloc();
+  if (mine.until_failure > 0) {
+    --mine.until_failure;
+    if (mine.until_failure == 0) throw std::bad_alloc();
+  }
   ++mine.count;
   mine.largest = std::max(mine.largest, size);
   void* memory = alignment <= alignof(std::max_align_t)

@@ -42,8 +42,10 @@ TEST_F(ServerTest, AHeaderThatDecidesMayNotComeTwice) {
   start();
   for (const std::string name : {"Host", "Origin", "Authorization", "X-Api-Key", "Content-Type", "Expect"}) {
     TestClient client(port());
-    const std::string twice = name + ": a\r\n" + name + ": b\r\n";
-    client.send("GET /health HTTP/1.1\r\n" + std::string(name == "Host" ? "" : "Host: localhost\r\n") + twice + "\r\n");
+    std::string request = "GET /health HTTP/1.1\r\n";
+    if (name != "Host") request += "Host: localhost\r\n";
+    request.append(name).append(": a\r\n").append(name).append(": b\r\n\r\n");
+    client.send(request);
     const Reply reply = client.read_reply();
     EXPECT_EQ(reply.status, 400) << name;
     EXPECT_EQ(reply.body, message("expected one " + name + " header; got several", "invalid_argument"));

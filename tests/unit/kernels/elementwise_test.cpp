@@ -118,7 +118,8 @@ TEST(ReferenceRopeTest, RotatesLikeFloat64) {
       for (std::size_t i = 0; i < 4; ++i) {
         const std::size_t a = head * 8 + (interleaved ? 2 * i : i);
         const std::size_t b = interleaved ? a + 1 : a + 4;
-        const double angle = static_cast<double>(100 + head / 2) * double{spec.inverse_frequencies[i]};
+        const std::size_t position = 100 + head / 2;  // two heads a token
+        const double angle = static_cast<double>(position) * double{spec.inverse_frequencies[i]};
         EXPECT_NEAR(out[a], in[a] * std::cos(angle) - in[b] * std::sin(angle), 2e-5);
         EXPECT_NEAR(out[b], in[a] * std::sin(angle) + in[b] * std::cos(angle), 2e-5);
       }

@@ -111,24 +111,27 @@ inline std::shared_ptr<TestMatrix> quantized_matrix(int out, int in, int bits, i
                                                     unsigned seed = 1) {
   auto m = std::make_shared<TestMatrix>();
   std::mt19937 generator(seed);
-  const std::size_t num_words = static_cast<std::size_t>(out) * static_cast<std::size_t>(in * bits / 32);
+  const auto rows = static_cast<std::size_t>(out);
+  const auto words_per_row = static_cast<std::size_t>(in * bits / 32);
+  const auto groups_per_row = static_cast<std::size_t>(in / group_size);
+  const std::size_t num_words = rows * words_per_row;
   std::vector<std::uint32_t> words(num_words);
   for (std::uint32_t& word : words) word = generator();
   m->weight.resize(num_words * 4);
   std::memcpy(m->weight.data(), words.data(), m->weight.size());
-  const std::size_t num_groups = static_cast<std::size_t>(out) * static_cast<std::size_t>(in / group_size);
+  const std::size_t num_groups = rows * groups_per_row;
   const float step = 4.0F / static_cast<float>(1 << bits);
   std::vector<float> scales = random_floats(num_groups, seed + 1, step);
   std::vector<float> biases = random_floats(num_groups, seed + 2, 1.0F);
   round_to(type, scales, m->scales);
   round_to(type, biases, m->biases);
-  for (int row = 0; row < out; ++row) {
+  for (std::size_t row = 0; row < rows; ++row) {
     for (int k = 0; k < in; ++k) {
-      const std::size_t group = static_cast<std::size_t>(row * (in / group_size) + k / group_size);
+      const std::size_t group = row * groups_per_row + static_cast<std::size_t>(k / group_size);
       std::uint32_t q = 0;
       for (int b = 0; b < bits; ++b) {
         const int bit = k * bits + b;
-        const std::uint32_t word = words[static_cast<std::size_t>(row * (in * bits / 32) + bit / 32)];
+        const std::uint32_t word = words[row * words_per_row + static_cast<std::size_t>(bit / 32)];
         q |= (word >> (bit % 32) & 1U) << b;
       }
       m->values.push_back(double{scales[group]} * q + double{biases[group]});

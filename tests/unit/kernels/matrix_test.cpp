@@ -34,7 +34,8 @@ Product exact_product(const TestMatrix& m, const std::vector<float>& x) {
 
 /// float32 sums of up to 1,536 terms stay within 1e-6 of the sum of absolute values (one rounding is 6e-8).
 void expect_product(const Matrix& matrix, const TestMatrix& m, int rows, float size = 1) {
-  std::vector<float> x = random_floats(static_cast<std::size_t>(rows * m.view.in_features), 11);
+  std::vector<float> x =
+      random_floats(static_cast<std::size_t>(rows) * static_cast<std::size_t>(m.view.in_features), 11);
   for (float& value : x) value *= size;
   const mx::array y = matrix.multiply(array_of(x, {rows, m.view.in_features}));
   ASSERT_EQ(y.shape(), (mx::Shape{rows, m.view.out_features}));

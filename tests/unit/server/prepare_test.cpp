@@ -150,6 +150,7 @@ TEST(PrepareTest, OffsetsOfAnEchoCountCharacters) {
 
 // The longest token has nine bytes, "<|start|>"; how many tokens there are is never counted.
 TEST(PrepareTest, TextThatCannotFitIsRefusedUntokenized) {  // user case 62
+  // NOLINTNEXTLINE(bugprone-string-constructor): as long as it is meant to be
   const std::string text(10'000'000, 'x');
   const std::string expected =
       "this model's context is 1000 tokens, but the prompt has at least 1111112; shorten it or raise "

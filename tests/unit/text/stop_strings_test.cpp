@@ -112,7 +112,8 @@ TEST(StopStrings, DoNotDependOnHowTheTextIsCut) {
     for (int cut = 0; cut < 4; ++cut) {
       std::vector<std::string> pieces;
       for (std::size_t at = 0; at < text.size();) {
-        const auto length = static_cast<std::size_t>(below(1 + 3 * cut) + (cut == 0 ? 1 : 0));
+        const int drawn = below(1 + 3 * cut);
+        const auto length = static_cast<std::size_t>(cut == 0 ? 1 : drawn);
         pieces.push_back(text.substr(at, length));
         at += length;
       }
