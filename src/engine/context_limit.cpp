@@ -4,11 +4,13 @@
 
 namespace redpoll::engine {
 
-Error context_length_exceeded(const ContextLimit& limit, std::string_view prompt_length) {
-  const std::string remedy = limit.tokens < limit.model_tokens ? "shorten it or raise --context-length" : "shorten it";
+Error context_length_exceeded(const ContextLimit& limit, std::size_t prompt_tokens, std::string_view shown) {
+  const bool would_fit =
+      limit.tokens < limit.model_tokens && prompt_tokens <= static_cast<std::size_t>(limit.model_tokens);
+  const std::string remedy = would_fit ? "shorten it or raise --context-length" : "shorten it";
   return {.code = ErrorCode::kContextLengthExceeded,
           .message = "this model's context is " + std::to_string(limit.tokens) + " tokens, but the prompt has " +
-                     std::string(prompt_length) + "; " + remedy,
+                     std::string(shown) + "; " + remedy,
           .param = {}};
 }
 

@@ -1,6 +1,7 @@
 // ContextLimit: how long a sequence may become, and the error for a prompt that is longer.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "base/error.h"
@@ -12,7 +13,8 @@ struct ContextLimit {
   int model_tokens = 0;  // what the model was trained for: more than `tokens` if memory or a flag lowered that
 };
 
-/// kContextLengthExceeded, with both numbers and what to do. `prompt_length` is the prompt's, in words: "33".
-[[nodiscard]] Error context_length_exceeded(const ContextLimit& limit, std::string_view prompt_length);
+/// kContextLengthExceeded, with both numbers and what to do. `shown` is what the prompt has: "33", "at least 33".
+[[nodiscard]] Error context_length_exceeded(const ContextLimit& limit, std::size_t prompt_tokens,
+                                            std::string_view shown);
 
 }  // namespace redpoll::engine

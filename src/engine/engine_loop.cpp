@@ -68,7 +68,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   mailbox_->open({.max_batch = options.max_batch,
                   .max_queue = options.max_queue,
                   .vocab_size = info.vocab_size,
-                  .context = {.tokens = plan.max_context, .model_tokens = info.context_length}});
+                  .context = stats_.context});
 }
 
 Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& options, const ModelLoader& loader,

@@ -61,7 +61,7 @@ Status Mailbox::check_request(const Request& request) const {
   const auto context = static_cast<std::size_t>(limits_.context.tokens);
   if (prompt_tokens > context || (prompt_tokens == context && request.max_tokens > 0)) {
     const std::string what = prompt_tokens > context ? "" : ", which leaves no room for an answer";
-    return std::unexpected(context_length_exceeded(limits_.context, number(prompt_tokens) + what));
+    return std::unexpected(context_length_exceeded(limits_.context, prompt_tokens, number(prompt_tokens) + what));
   }
 
   const auto most = static_cast<std::size_t>(limits_.max_batch) + static_cast<std::size_t>(limits_.max_queue);

@@ -62,12 +62,15 @@ class DecoderModel final : public Model {
   }
 
   /// The residual stream before and after its sum and its norm, and what is larger: gate, up and their product, or q, k
-  /// and v with their rotations and what was attended.
+  /// and v with their rotations and what was attended, each with the copy that the next product reads (on a CPU, with
+  /// the sums of its groups: a sixteenth at most).
   static std::size_t activations_per_token(const checkpoint::Config& config) {
     const auto size = [](int number) { return static_cast<std::size_t>(number); };
-    const std::size_t mlp = 3 * size(config.intermediate_size);
-    const std::size_t heads = 3 * size(config.num_attention_heads) + 3 * size(config.num_key_value_heads);
-    return 3 * size(config.hidden_size) + std::max(mlp, heads * size(config.head_dim));
+    const auto copy_of = [](std::size_t number) { return number + number / 16; };
+    const std::size_t mlp = 3 * size(config.intermediate_size) + copy_of(size(config.intermediate_size));
+    const std::size_t queries = size(config.num_attention_heads) * size(config.head_dim);
+    const std::size_t keys = size(config.num_key_value_heads) * size(config.head_dim);
+    return 3 * size(config.hidden_size) + std::max(mlp, 3 * queries + 3 * keys + copy_of(queries));
   }
 
   ModelInfo info_;

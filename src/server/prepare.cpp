@@ -25,7 +25,7 @@ Result<PreparedGeneration> with_sampling(const ServedModel& model, const Samplin
 Status check_length(const ServedModel& model, std::string_view text) {
   const std::size_t least = model.tokenizer->least_tokens(text);
   if (least <= static_cast<std::size_t>(model.context.tokens)) return {};
-  return std::unexpected(engine::context_length_exceeded(model.context, "at least " + std::to_string(least)));
+  return std::unexpected(engine::context_length_exceeded(model.context, least, "at least " + std::to_string(least)));
 }
 
 Result<PreparedPrompt> prepare_text(const ServedModel& model, const std::string& text, Echo echo) {

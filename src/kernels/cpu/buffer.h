@@ -41,7 +41,8 @@ using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
 
 /// Memory for weights, many matrices side by side in chunks of huge pages: with small pages, one row against the
 /// starter model's weights, each matrix of which is smaller than a huge page, takes half as long again. A chunk is
-/// freed with the last matrix in it; what is larger than half of one has its own memory. For any thread.
+/// freed with the last matrix in it, the newest not before this; what is larger than half of one has its own memory.
+/// For any thread.
 class WeightMemory {
  public:
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t num_bytes);

@@ -7,6 +7,7 @@
 #include <mlx/transforms.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -94,7 +95,8 @@ struct TestMatrix {
   std::vector<std::byte> weight;
   std::vector<std::byte> scales;
   std::vector<std::byte> biases;
-  std::vector<double> values;  // (out, in)
+  std::vector<double> values;      // (out, in)
+  std::vector<double> magnitudes;  // of the terms that make each value: what rounding errors are relative to
   MatrixWeights view;
 };
 
@@ -122,7 +124,9 @@ inline std::shared_ptr<TestMatrix> quantized_matrix(int out, int in, int bits, i
   const std::size_t num_groups = rows * groups_per_row;
   const float step = 4.0F / static_cast<float>(1 << bits);
   std::vector<float> scales = random_floats(num_groups, seed + 1, step);
-  std::vector<float> biases = random_floats(num_groups, seed + 2, 1.0F);
+  std::vector<float> biases = random_floats(num_groups, seed + 2, 0.1F);
+  // As in checkpoints, values lie on both sides of zero.
+  for (std::size_t i = 0; i < num_groups; ++i) biases[i] -= scales[i] * static_cast<float>(1 << (bits - 1));
   round_to(type, scales, m->scales);
   round_to(type, biases, m->biases);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -135,6 +139,7 @@ inline std::shared_ptr<TestMatrix> quantized_matrix(int out, int in, int bits, i
         q |= (word >> (bit % 32) & 1U) << b;
       }
       m->values.push_back(double{scales[group]} * q + double{biases[group]});
+      m->magnitudes.push_back(std::abs(double{scales[group]} * q) + std::abs(double{biases[group]}));
     }
   }
   m->view = {.out_features = out,
@@ -154,6 +159,7 @@ inline std::shared_ptr<TestMatrix> dense_matrix(int out, int in, WeightType type
   std::vector<float> values = random_floats(static_cast<std::size_t>(out) * static_cast<std::size_t>(in), seed);
   round_to(type, values, m->weight);
   m->values.assign(values.begin(), values.end());
+  for (const double value : values) m->magnitudes.push_back(std::abs(value));
   m->view = {.out_features = out,
              .in_features = in,
              .type = type,

@@ -21,9 +21,9 @@ Product exact_product(const TestMatrix& m, const std::vector<float>& x) {
       double sum = 0;
       double magnitude = 0;
       for (std::size_t k = 0; k < in; ++k) {
-        const double term = m.values[n * in + k] * double{x[row * in + k]};
-        sum += term;
-        magnitude += std::abs(term);
+        const double value = x[row * in + k];
+        sum += m.values[n * in + k] * value;
+        magnitude += m.magnitudes[n * in + k] * std::abs(value);
       }
       product.value.push_back(sum);
       product.magnitude.push_back(magnitude);
@@ -102,7 +102,8 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
   for (const auto& m :
        {quantized_matrix(203, 576, 4, 32, WeightType::kF16), quantized_matrix(203, 576, 8, 64, WeightType::kF32),
         quantized_matrix(96, 1536, 4, 128, WeightType::kBF16), quantized_matrix(40, 320, 5, 32, WeightType::kF16),
-        quantized_matrix(40, 320, 6, 16, WeightType::kF32), dense_matrix(203, 577, WeightType::kBF16),
+        quantized_matrix(40, 320, 6, 16, WeightType::kF32), quantized_matrix(40, 320, 3, 32, WeightType::kF16),
+        quantized_matrix(40, 336, 2, 16, WeightType::kF32), dense_matrix(203, 577, WeightType::kBF16),
         dense_matrix(64, 576, WeightType::kF32)}) {
     const int in = m->view.in_features;
     const mx::array x = random_array({kMaxRows, in}, 5);
@@ -115,7 +116,7 @@ TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
     for (const int threads : {1, 2, 4}) {
       const auto kernels = cpu(threads);
       const auto matrix = kernels->make_matrix(m->view);
-      for (const int rows : {1, 2, 3, 4, 5, 7, 8, 11, 25, 33, 128, 133, kMaxRows}) {
+      for (const int rows : {1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 24, 25, 33, 128, 133, 137, 142, kMaxRows}) {
         const auto count = static_cast<std::ptrdiff_t>(rows) * m->view.out_features;
         const std::vector<std::uint32_t> wanted(expected.end() - count, expected.end());
         ASSERT_EQ(bits_of(matrix->multiply(rows_of(x, kMaxRows - rows, kMaxRows))), wanted)

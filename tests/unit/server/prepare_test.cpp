@@ -152,9 +152,7 @@ TEST(PrepareTest, OffsetsOfAnEchoCountCharacters) {
 TEST(PrepareTest, TextThatCannotFitIsRefusedUntokenized) {  // user case 62
   // NOLINTNEXTLINE(bugprone-string-constructor): as long as it is meant to be
   const std::string text(10'000'000, 'x');
-  const std::string expected =
-      "this model's context is 1000 tokens, but the prompt has at least 1111112; shorten it or raise "
-      "--context-length";
+  const std::string expected = "this model's context is 1000 tokens, but the prompt has at least 1111112; shorten it";
   api::CompletionRequest completion;
   completion.prompts.emplace_back(text);
   api::ChatRequest chat = hello();
@@ -166,6 +164,16 @@ TEST(PrepareTest, TextThatCannotFitIsRefusedUntokenized) {  // user case 62
     EXPECT_EQ(prepared->error().code, ErrorCode::kContextLengthExceeded);
     EXPECT_EQ(prepared->error().message, expected);
   }
+}
+
+TEST(PrepareTest, ALongerContextIsAdvisedWhereItWouldHelp) {
+  api::CompletionRequest request;
+  request.prompts.emplace_back(std::string(18'000, 'x'));  // at least 2,000 tokens of the 4,000 that the model can take
+  const auto prepared = prepare_completion(make_model(), {}, request);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(
+      prepared.error().message,
+      "this model's context is 1000 tokens, but the prompt has at least 2000; shorten it or raise --context-length");
 }
 
 }  // namespace
