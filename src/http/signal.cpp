@@ -40,17 +40,15 @@ struct ClearWaiter {
 
 Signal::Signal() : state_(std::make_shared<State>()) {}
 
+// All of it under the lock, the end of the executor's copy too: a coroutine that waits is destroyed before the I/O
+// threads' context, and ClearWaiter holds it up until a producer is done with both.
 void Signal::notify() const {
-  TimerPointer waiter;
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->notified = true;
-    waiter = std::exchange(state_->waiter, nullptr);
-  }
-  if (waiter == nullptr) return;
-  const auto executor = waiter->get_executor();
+  const std::lock_guard lock(state_->mutex);
+  state_->notified = true;
+  if (state_->waiter == nullptr) return;
+  const auto executor = state_->waiter->get_executor();
   // A timer may be touched on its own I/O thread only.
-  asio::post(executor, [waiter = std::move(waiter)] { waiter->cancel(); });
+  asio::post(executor, [waiter = std::exchange(state_->waiter, nullptr)] { waiter->cancel(); });
 }
 
 Task<bool> Signal::wait(std::chrono::milliseconds timeout) const {
