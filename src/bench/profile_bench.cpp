@@ -36,14 +36,15 @@ ProfileRow operation_row(const kernels::OperationKey& key, const kernels::Operat
   const double seconds = milliseconds(totals.time) / 1000;
   const kernels::Work& work = totals.work;
   const double reading = work.bytes / 1e9 / roofline.read_gb_per_s;
-  const double computing =
-      work.float_ops / 1e9 / roofline.float_gop_per_s + work.int8_ops / 1e9 / roofline.int8_gop_per_s;
+  const double computing = work.float_ops / 1e9 / roofline.float_gop_per_s +
+                           work.int16_ops / 1e9 / roofline.int16_gop_per_s +
+                           work.int8_ops / 1e9 / roofline.int8_gop_per_s;
   return {.name = key.first,
           .shape = key.second,
           .calls = static_cast<double>(totals.calls) / steps,
           .ms = seconds * 1000 / steps,
           .gb_per_s = work.bytes / 1e9 / seconds,
-          .gop_per_s = (work.float_ops + work.int8_ops) / 1e9 / seconds,
+          .gop_per_s = (work.float_ops + work.int16_ops + work.int8_ops) / 1e9 / seconds,
           .roofline = std::max(reading, computing) / seconds};
 }
 
@@ -193,6 +194,7 @@ std::string to_text(const ProfileReport& report) {
   Table limits({"this machine at best", ""});
   limits.add_row({"reading memory, GB/s", format_figure(report.roofline.read_gb_per_s)});
   limits.add_row({"float32 multiply-adds, Gop/s", format_figure(report.roofline.float_gop_per_s)});
+  limits.add_row({"int16 dot products, Gop/s", format_figure(report.roofline.int16_gop_per_s)});
   limits.add_row({"int8 dot products, Gop/s", format_figure(report.roofline.int8_gop_per_s)});
   std::string text = to_text(report.conditions) + '\n' + limits.text();
   for (const StepFigure& figure : report.figures) text += '\n' + figure_text(figure);
@@ -211,6 +213,7 @@ json::object to_json(const ProfileReport& report) {
           {"roofline",
            {{"read_gb_per_s", report.roofline.read_gb_per_s},
             {"float_gop_per_s", report.roofline.float_gop_per_s},
+            {"int16_gop_per_s", report.roofline.int16_gop_per_s},
             {"int8_gop_per_s", report.roofline.int8_gop_per_s}}},
           {"figures", std::move(figures)}};
 }

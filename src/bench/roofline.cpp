@@ -47,6 +47,7 @@ void use(const T& value) {
 // others are assembly.
 
 using Float4 = float __attribute__((vector_size(16)));
+using Int4 = std::int32_t __attribute__((vector_size(16)));
 using Ushort8 = std::uint16_t __attribute__((vector_size(16)));
 
 double portable_float_ops() {
@@ -62,6 +63,25 @@ double portable_float_ops() {
   }
   Float4 total = {};  // the sums themselves stay in registers, having no address
   UNROLL for (const Float4& sum : sums) total += sum;
+  use(total);
+  return 2.0 * kRounds * kChains * 4;
+}
+
+/// As the portable kernels multiply: halves of 32-bit lanes.
+double portable_int16_ops() {
+  Int4 sums[kChains];
+  UNROLL for (int i = 0; i < kChains; ++i) sums[i] = Int4{} + i;
+  Int4 factor = Int4{} + 3;
+  Int4 other = Int4{} + 5;
+  use(other);
+  for (int round = 0; round < kRounds; ++round) {
+    UNROLL for (Int4& sum : sums) {
+      asm volatile("" : "+m"(factor));
+      sum += (factor >> 16) * other;
+    }
+  }
+  Int4 total = {};  // the sums themselves stay in registers, having no address
+  UNROLL for (const Int4& sum : sums) total += sum;
   use(total);
   return 2.0 * kRounds * kChains * 4;
 }
@@ -89,6 +109,8 @@ double portable_int8_ops() {
 
 using Float8 = float __attribute__((vector_size(32)));
 using Float16 = float __attribute__((vector_size(64)));
+using Short16 = std::int16_t __attribute__((vector_size(32)));
+using Short32 = std::int16_t __attribute__((vector_size(64)));
 using Byte32 = std::int8_t __attribute__((vector_size(32)));
 using Byte64 = std::int8_t __attribute__((vector_size(64)));
 
@@ -109,9 +131,12 @@ using Byte64 = std::int8_t __attribute__((vector_size(64)));
   }
 // NOLINTEND(bugprone-macro-parentheses)
 VECTOR_PEAK(avx2_float_ops, "avx2,fma", Float8, "vfmadd213ps %2, %2, %0")
+VECTOR_PEAK(avx2_int16_ops, "avx2", Short16, "vpmaddwd %2, %2, %1\n vpaddd %1, %0, %0")
+VECTOR_PEAK(avxvnni_int16_ops, "avx2,avxvnni", Short16, "%{vex%} vpdpwssd %2, %2, %0")
 VECTOR_PEAK(avx2_int8_ops, "avx2", Byte32, "vpmaddubsw %2, %2, %1\n vpaddw %1, %0, %0")
 VECTOR_PEAK(avxvnni_int8_ops, "avx2,avxvnni", Byte32, "%{vex%} vpdpbusd %2, %2, %0")
 VECTOR_PEAK(avx512_float_ops, "avx512f", Float16, "vfmadd213ps %2, %2, %0")
+VECTOR_PEAK(avx512_int16_ops, "avx512f,avx512bw,avx512vnni", Short32, "vpdpwssd %2, %2, %0")
 VECTOR_PEAK(avx512_int8_ops, "avx512f,avx512bw,avx512vnni", Byte64, "vpdpbusd %2, %2, %0")
 #undef VECTOR_PEAK
 
@@ -180,6 +205,7 @@ double measure_reading(ThreadTeam& team) {
 
 struct Peaks {
   double (*float_ops)();
+  double (*int16_ops)();
   double (*int8_ops)();
 };
 
@@ -187,16 +213,16 @@ Peaks peaks_of(Variant variant) {
   switch (variant) {
     case Variant::kPortable: break;
 #if defined(__x86_64__)
-    case Variant::kAvx2: return {avx2_float_ops, avx2_int8_ops};
-    case Variant::kAvxVnni: return {avx2_float_ops, avxvnni_int8_ops};
-    case Variant::kAvx512: return {avx512_float_ops, avx512_int8_ops};
+    case Variant::kAvx2: return {avx2_float_ops, avx2_int16_ops, avx2_int8_ops};
+    case Variant::kAvxVnni: return {avx2_float_ops, avxvnni_int16_ops, avxvnni_int8_ops};
+    case Variant::kAvx512: return {avx512_float_ops, avx512_int16_ops, avx512_int8_ops};
 #else
     case Variant::kAvx2:
     case Variant::kAvxVnni:
     case Variant::kAvx512: break;  // never available here
 #endif
   }
-  return {portable_float_ops, portable_int8_ops};
+  return {portable_float_ops, portable_int16_ops, portable_int8_ops};
 }
 
 }  // namespace
@@ -206,6 +232,7 @@ Roofline measure_roofline(Variant variant, int num_threads) {
   const Peaks peaks = peaks_of(variant);
   return {.read_gb_per_s = measure_reading(team),
           .float_gop_per_s = best_rate(team, [&](int) { return peaks.float_ops(); }),
+          .int16_gop_per_s = best_rate(team, [&](int) { return peaks.int16_ops(); }),
           .int8_gop_per_s = best_rate(team, [&](int) { return peaks.int8_ops(); })};
 }
 

@@ -10,6 +10,7 @@ namespace redpoll::bench {
 struct Roofline {
   double read_gb_per_s = 0;    // from memory: the buffer is far larger than the last cache
   double float_gop_per_s = 0;  // multiply-adds of the variant's vectors, in registers
+  double int16_gop_per_s = 0;  // its products of 16-bit integers, each added to a 32-bit sum
   double int8_gop_per_s = 0;   // its products of 8-bit integers, each added to an integer sum
 };
 

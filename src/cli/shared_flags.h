@@ -11,8 +11,8 @@
 namespace redpoll::cli {
 
 /// A flag whose value is one of a few words; `parse` lists them in its message.
-template <typename T>
-Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<T> (*parse)(std::string_view),
+template <typename T, typename Parsed>
+Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<Parsed> (*parse)(std::string_view),
                  const std::string& description) {
   return flags.add({.name = name,
                     .value_name = "NAME",

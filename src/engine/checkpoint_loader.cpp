@@ -3,6 +3,7 @@
 #include <mlx/device.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,20 +16,23 @@ namespace mx = mlx::core;
 
 namespace {
 
-/// An Error if activations are to be rounded and no weight of the checkpoint would ever see a rounded one.
-Status check_activations(const checkpoint::Checkpoint& checkpoint, kernels::Activations activations) {
+/// An Error if somebody wants activations rounded and no weight of the checkpoint would ever see a rounded one.
+Status check_activations(const checkpoint::Checkpoint& checkpoint, std::optional<kernels::Activations> wanted) {
+  const kernels::Activations activations = wanted.value_or(kernels::Activations::kFloat32);
   if (activations == kernels::Activations::kFloat32) return {};
   constexpr std::string_view kScales = ".scales";  // beside the weight of a quantized module
   const bool is_any_rounded = std::ranges::any_of(checkpoint.parameters, [&](const auto& parameter) {
     const std::string_view name = parameter.first;
     if (!name.ends_with(kScales)) return false;
     const auto spec = checkpoint.quantization.spec_for(name.substr(0, name.size() - kScales.size()));
-    return spec && kernels::rounds_to_int8(activations, spec->bits, spec->group_size);
+    return spec && kernels::activations_met(activations, spec->bits, spec->group_size) == activations;
   });
   if (is_any_rounded) return {};
   return fail(ErrorCode::kInvalidArgument,
-              "--activations int8 is for weights of 4 or 8 bits in groups of 32 or more, and this model has none; "
-              "leave it out",
+              "--activations " + std::string(kernels::activations_name(activations)) +
+                  " is for weights of 4 or 8 bits" +
+                  (activations == kernels::Activations::kInt8 ? " in groups of 32 or more" : "") +
+                  ", and this model has none; leave it out",
               "activations");
 }
 

@@ -6,9 +6,19 @@ namespace redpoll::kernels {
 
 Result<Activations> parse_activations(std::string_view name) {
   if (name == "float32") return Activations::kFloat32;
+  if (name == "int16") return Activations::kInt16;
   if (name == "int8") return Activations::kInt8;
-  return fail(ErrorCode::kInvalidArgument, "expected one of float32, int8; got '" + std::string(name) + "'",
+  return fail(ErrorCode::kInvalidArgument, "expected one of float32, int16, int8; got '" + std::string(name) + "'",
               "activations");
+}
+
+std::string_view activations_name(Activations activations) {
+  switch (activations) {
+    case Activations::kInt16: return "int16";
+    case Activations::kInt8: return "int8";
+    case Activations::kFloat32: break;
+  }
+  return "float32";
 }
 
 Result<KvType> parse_kv_type(std::string_view name) {
@@ -18,9 +28,11 @@ Result<KvType> parse_kv_type(std::string_view name) {
 }
 
 Status check_options(const KernelOptions& options, bool on_cpu) {
-  if (on_cpu || options.activations == Activations::kFloat32) return {};
+  const Activations activations = options.activations.value_or(Activations::kFloat32);
+  if (on_cpu || activations == Activations::kFloat32) return {};
   return fail(ErrorCode::kInvalidArgument,
-              "--activations int8 is for computing on a CPU, and this machine computes on its GPU; leave it out",
+              "--activations " + std::string(activations_name(activations)) +
+                  " is for computing on a CPU, and this machine computes on its GPU; leave it out",
               "activations");
 }
 

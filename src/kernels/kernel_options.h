@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/error.h"
@@ -12,29 +13,32 @@ namespace redpoll::kernels {
 
 class KernelProfile;
 
-/// What activations are rounded to before they are multiplied with weights of 4 or 8 bits, in groups of 32 or more, on
-/// a CPU. `kInt8` gives each group of 32 a scale of its own and sums exactly: the result is the same on every
-/// processor, off by at most half a step (1/254 of the group's largest value) per activation. Other weights see float32
-/// either way.
-enum class Activations { kFloat32, kInt8 };
+/// What activations are rounded to before they are multiplied with weights of 4 or 8 bits on a CPU. Other weights see
+/// float32 either way. Rounded activations share a scale, their largest value, and are summed exactly: the result is
+/// the same on every processor. `kInt16`: those of a group of weights share, off by at most 1/65,534 of the scale each.
+/// `kInt8`: every 32 share, off by at most 1/254.
+enum class Activations { kFloat32, kInt16, kInt8 };
 
 /// Activations that share a scale when they are rounded to int8.
 inline constexpr int kInt8Group = 32;
 
-/// Whether kernels on a CPU round what meets such weights to int8.
-[[nodiscard]] constexpr bool rounds_to_int8(Activations activations, int bits, int group_size) {
-  return activations == Activations::kInt8 && (bits == 4 || bits == 8) && group_size % kInt8Group == 0;
+/// What such weights meet where `activations` were asked for.
+[[nodiscard]] constexpr Activations activations_met(Activations activations, int bits, int group_size) {
+  if (bits != 4 && bits != 8) return Activations::kFloat32;
+  if (activations == Activations::kInt8 && group_size % kInt8Group != 0) return Activations::kFloat32;
+  return activations;
 }
 
-/// "float32" or "int8", "f16" or "f32"; anything else is an Error that lists both.
+/// "float32", "int16" or "int8"; "f16" or "f32"; anything else is an Error that lists them.
 [[nodiscard]] Result<Activations> parse_activations(std::string_view name);
+[[nodiscard]] std::string_view activations_name(Activations activations);
 [[nodiscard]] Result<KvType> parse_kv_type(std::string_view name);
 
 struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
-  Activations activations = Activations::kFloat32;
-  KvType kv_type = KvType::kF16;                     // of kernels on a CPU
+  std::optional<Activations> activations = std::nullopt;  // unset: int16 where the CPU has vectors for it, else float32
+  KvType kv_type = KvType::kF16;                          // of kernels on a CPU
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 

@@ -18,10 +18,12 @@ std::unique_ptr<Kernels> make_kernels(const KernelOptions& options) {
   if (on_cpu) mx::disable_compile();
   if (!on_cpu || options.reference) return std::make_unique<ReferenceKernels>();
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::num_usable_cores();
-  std::unique_ptr<Kernels> kernels = std::make_unique<cpu::CpuKernels>(
-      cpu::choose_variant(std::getenv("REDPOLL_CPU")), num_threads, options.activations, options.kv_type);
+  const cpu::Variant variant = cpu::choose_variant(std::getenv("REDPOLL_CPU"));
+  const Activations activations = options.activations.value_or(cpu::usual_activations(variant));
+  std::unique_ptr<Kernels> kernels =
+      std::make_unique<cpu::CpuKernels>(variant, num_threads, activations, options.kv_type);
   if (!options.profile) return kernels;
-  return std::make_unique<ProfilingKernels>(std::move(kernels), options.profile, options.activations);
+  return std::make_unique<ProfilingKernels>(std::move(kernels), options.profile, activations);
 }
 
 }  // namespace redpoll::kernels

@@ -5,6 +5,7 @@ namespace redpoll::kernels {
 Work& Work::operator+=(const Work& more) {
   bytes += more.bytes;
   float_ops += more.float_ops;
+  int16_ops += more.int16_ops;
   int8_ops += more.int8_ops;
   return *this;
 }

@@ -14,7 +14,8 @@ namespace redpoll::kernels {
 struct Work {
   double bytes = 0;
   double float_ops = 0;  // a multiply-add counts two
-  double int8_ops = 0;   // the same for 8-bit integers
+  double int16_ops = 0;  // the same for 16-bit integers
+  double int8_ops = 0;   // and for 8-bit integers
 
   Work& operator+=(const Work& more);
 };

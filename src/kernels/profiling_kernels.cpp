@@ -46,18 +46,25 @@ std::string heads_shape(const mx::array& q, const KvStorage& storage) {
   return std::to_string(heads) + " x " + std::to_string(head_dim);
 }
 
-/// What activations are multiplied as.
-enum class Arithmetic { kFloat, kInt8 };
+/// The operations of products with such activations.
+double& operations_of(Work& work, Activations activations) {
+  switch (activations) {
+    case Activations::kInt16: return work.int16_ops;
+    case Activations::kInt8: return work.int8_ops;
+    case Activations::kFloat32: break;
+  }
+  return work.float_ops;
+}
 
 class ProfiledMatrix final : public Matrix {
  public:
   ProfiledMatrix(std::shared_ptr<const Matrix> measured, std::shared_ptr<KernelProfile> profile, const char* type,
-                 Arithmetic arithmetic)
+                 Activations activations)
       : Matrix(measured->out_features(), measured->in_features()),
         measured_(std::move(measured)),
         profile_(std::move(profile)),
         shape_(std::to_string(in_features()) + " -> " + std::to_string(out_features()) + ' ' + type),
-        arithmetic_(arithmetic) {}
+        activations_(activations) {}
 
   [[nodiscard]] mx::array multiply(const mx::array& x) const override {
     const Measured measured(*profile_, "matmul", shape_, work(size_of(x) / in_features()));
@@ -76,7 +83,7 @@ class ProfiledMatrix final : public Matrix {
   [[nodiscard]] const std::string& shape() const { return shape_; }
   [[nodiscard]] Work work(double rows) const {
     Work work{.bytes = static_cast<double>(num_bytes()) + rows * (in_features() + out_features()) * sizeof(float)};
-    (arithmetic_ == Arithmetic::kInt8 ? work.int8_ops : work.float_ops) = 2 * rows * in_features() * out_features();
+    operations_of(work, activations_) = 2 * rows * in_features() * out_features();
     return work;
   }
 
@@ -84,7 +91,7 @@ class ProfiledMatrix final : public Matrix {
   std::shared_ptr<const Matrix> measured_;
   std::shared_ptr<KernelProfile> profile_;
   std::string shape_;
-  Arithmetic arithmetic_;
+  Activations activations_;
 };
 
 }  // namespace
@@ -109,9 +116,8 @@ std::shared_ptr<const Matrix> ProfilingKernels::make_matrix(MatrixWeights weight
   static constexpr const char* kDense[] = {"f32", "f16", "bf16"};
   const int bits = weights.bits;
   const char* type = bits == 0 ? kDense[static_cast<int>(weights.type)] : kQuantized[bits];
-  const bool is_int8 = rounds_to_int8(activations_, bits, weights.group_size);
-  return std::make_shared<ProfiledMatrix>(measured_->make_matrix(std::move(weights)), profile_, type,
-                                          is_int8 ? Arithmetic::kInt8 : Arithmetic::kFloat);
+  const Activations met = activations_met(activations_, bits, weights.group_size);
+  return std::make_shared<ProfiledMatrix>(measured_->make_matrix(std::move(weights)), profile_, type, met);
 }
 
 std::vector<mx::array> ProfilingKernels::multiply_all(const mx::array& x,

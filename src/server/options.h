@@ -27,7 +27,7 @@ struct EngineSettings {
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
   int step_tokens = 512;
   int threads = 0;  // for kernels; 0: physical cores
-  kernels::Activations activations = kernels::KernelOptions{}.activations;
+  std::optional<kernels::Activations> activations = std::nullopt;
 
   [[nodiscard]] kernels::KernelOptions kernel_options() const {
     return {.num_threads = threads, .reference = false, .activations = activations};

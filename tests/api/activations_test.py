@@ -17,17 +17,19 @@ def scores(*flags, env=None):
     return answer["choices"][0]["logprobs"]["token_logprobs"][1:]
 
 
-def test_int8_is_near_float32_and_not_the_same():
-    exact, rounded = scores("--activations", "float32"), scores("--activations", "int8")
-    assert rounded != exact
-    assert rounded == pytest.approx(exact, abs=0.2)
-    assert scores(env={"REDPOLL_ACTIVATIONS": "int8"}) == rounded
+def test_rounded_scores_are_near_float32s_and_not_the_same():
+    exact = scores("--activations", "float32")
+    for name, nearness in [("int16", 5e-3), ("int8", 0.2)]:
+        rounded = scores("--activations", name)
+        assert rounded != exact
+        assert rounded == pytest.approx(exact, abs=nearness)
+        assert scores(env={"REDPOLL_ACTIVATIONS": name}) == rounded
 
 
 def test_bench_says_which():
     quick = ["--prefills", "16", "--batches", "none", "--repetitions", "1"]
-    for activations, ending in [("float32", False), ("int8", True)]:
+    for activations in ["float32", "int16", "int8"]:
         done = run_program("bench", *quick, "--activations", activations)
         assert done.returncode == 0, done.stderr
         kernel_set = next(line for line in done.stdout.splitlines() if line.startswith("kernel set"))
-        assert kernel_set.endswith("-int8") == ending
+        assert kernel_set.endswith("-" + activations) == (activations != "float32")

@@ -90,7 +90,7 @@ def test_versions_are_printed_without_loading_a_model():
         (["serve", ""], "MODEL: expected some text, got nothing"),
         (["serve", "--log-level", "loud"],
          "--log-level: expected one of trace, debug, info, warn, error, off; got 'loud'"),
-        (["generate", "--activations", "int4"], "--activations: expected one of float32, int8; got 'int4'"),
+        (["generate", "--activations", "int4"], "--activations: expected one of float32, int16, int8; got 'int4'"),
         (["serve", "--request-timeout", "0"], "--request-timeout: expected a number from 0.001 to 1000000, got 0"),
         (["generate"], "generate needs a --prompt or --prompt-token-ids"),
         (["generate", "--prompt", "a", "--prompt-token-ids", "1"],

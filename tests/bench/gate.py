@@ -42,11 +42,13 @@ REDPOLL = {  # activations, keys and values, instructions
     for form, kinds in {
         "float32": ("float32", "f16"),
         "float32-f32-kv": ("float32", "f32"),
+        "int16": ("int16", "f16"),
         "int8": ("int8", "f16"),
     }.items()
     for cpu in ["portable", "avx2", "avxvnni", "avx512"]
 }
-MUST_PASS = [name for name, kinds in REDPOLL.items() if kinds[:2] == ("float32", "f16")]
+# The defaults, and what anybody may ask for who wants no rounding.
+MUST_PASS = [name for name, kinds in REDPOLL.items() if kinds[:2] in [("float32", "f16"), ("int16", "f16")]]
 BAR = "llama.cpp"
 LLAMA_CPP = {BAR: False, "llama.cpp-f32-kv": True}  # whether keys and values stay float32
 CANDIDATES = [*REDPOLL, *LLAMA_CPP]

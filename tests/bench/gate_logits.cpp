@@ -103,7 +103,8 @@ int main(int argc, char** argv) {
     return status ? cli::kExitFine : cli::report(status.error());
   });
   flags.text("--model", "M", options.model, "A folder with config.json, or a .gguf file");
-  cli::add_choice(flags, "--activations", options.kernels.activations, kernels::parse_activations, "float32 or int8");
+  cli::add_choice(flags, "--activations", options.kernels.activations, kernels::parse_activations,
+                  "float32, int16 or int8");
   cli::add_choice(flags, "--kv", options.kernels.kv_type, kernels::parse_kv_type, "Keys and values: f16 or f32")
       .or_else("f16");
   flags.whole("--threads", options.kernels.num_threads, {1, 1024}, "Threads for computing").or_else("physical cores");

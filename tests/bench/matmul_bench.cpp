@@ -2,9 +2,9 @@
 // holds) for batches of 1 to 512 rows, against what the machine can read, and multiply with the variant's own vectors,
 // at best.
 //
-//   matmul_bench [variant] [float32|int8] [threads] [rows...]
+//   matmul_bench [variant] [float32|int16|int8] [threads] [rows...]
 //
-// Without arguments: every variant that the machine has, both kinds of activations, all usable cores. Batches of more
+// Without arguments: every variant that the machine has, all kinds of activations, all usable cores. Batches of more
 // than 16 rows are parts of a prompt: their head sees one row. Each figure is the best of several passes.
 #include <algorithm>
 #include <chrono>
@@ -134,8 +134,10 @@ struct Peaks {
 
 Peaks measure_peaks(cpu::Variant variant, Activations activations, int threads) {
   const bench::Roofline roofline = bench::measure_roofline(variant, threads);
-  const bool is_int8 = activations == Activations::kInt8;
-  return {roofline.read_gb_per_s, (is_int8 ? roofline.int8_gop_per_s : roofline.float_gop_per_s) / 2};
+  double gop_per_s = roofline.float_gop_per_s;
+  if (activations == Activations::kInt16) gop_per_s = roofline.int16_gop_per_s;
+  if (activations == Activations::kInt8) gop_per_s = roofline.int8_gop_per_s;
+  return {roofline.read_gb_per_s, gop_per_s / 2};
 }
 
 void print_row(int rows, const Pass& best, double bytes, const Peaks& peaks) {
@@ -173,9 +175,16 @@ void run_table(cpu::Variant variant, Activations activations, int threads, const
 int main(int count, char** arguments) {
   using namespace redpoll::kernels;
   std::vector<cpu::Variant> variants = cpu::available_variants();
-  std::vector<Activations> kinds{Activations::kFloat32, Activations::kInt8};
+  std::vector<Activations> kinds{Activations::kFloat32, Activations::kInt16, Activations::kInt8};
   if (count > 1) variants = {cpu::choose_variant(arguments[1])};
-  if (count > 2) kinds = {std::string_view(arguments[2]) == "int8" ? Activations::kInt8 : Activations::kFloat32};
+  if (count > 2) {
+    const auto kind = parse_activations(arguments[2]);
+    if (!kind) {
+      std::fprintf(stderr, "%s\n", kind.error().message.c_str());
+      return 2;
+    }
+    kinds = {*kind};
+  }
   const int threads = count > 3 ? std::atoi(arguments[3]) : cpu::num_usable_cores();
   std::vector<int> batches{1, 2, 4, 8, 16, 128, 512};
   if (count > 4) batches.clear();

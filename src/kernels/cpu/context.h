@@ -34,7 +34,8 @@ class ThreadScratch {
 
 struct Context {
   Context(Variant variant, int num_threads, Activations rounding, KvType stored)
-      : name("cpu-" + std::string(variant_name(variant)) + (rounding == Activations::kInt8 ? "-int8" : "")),
+      : name("cpu-" + std::string(variant_name(variant)) +
+             (rounding == Activations::kFloat32 ? "" : '-' + std::string(activations_name(rounding)))),
         activations(rounding),
         kv_type(stored),
         loops(loops_of(variant)),

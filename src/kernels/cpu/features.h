@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/kernel_options.h"
+
 namespace redpoll::kernels::cpu {
 
 /// Slowest first. `kPortable` is plain C++ that any compiler vectorizes for its baseline. `kAvx2` wants FMA and F16C
@@ -20,5 +22,11 @@ enum class Variant { kPortable, kAvx2, kAvxVnni, kAvx512 };
 /// The fastest variant, or the one that `forced` (the value of REDPOLL_CPU; null or empty: none) names. A name that
 /// this machine does not have is logged together with the choices, and the fastest is taken.
 [[nodiscard]] Variant choose_variant(const char* forced);
+
+/// What activations are rounded to where nobody says it: int16, which multiplies twice as much per instruction as
+/// float32 and is as near to the exact product as the weights' own scales are; portable code has no such instruction.
+[[nodiscard]] constexpr Activations usual_activations(Variant variant) {
+  return variant == Variant::kPortable ? Activations::kFloat32 : Activations::kInt16;
+}
 
 }  // namespace redpoll::kernels::cpu

@@ -23,15 +23,15 @@ struct Input {
 struct PreparedRows {
   PreparedRows(Context& context, const PackedMatrix& matrix, const float* x, int rows)
       : like(&matrix),
-        row_floats(matrix.takes_int8() ? int8_row_floats(matrix.packed()) : placed_row_floats(matrix.packed())),
+        row_floats(matrix.loops().row_floats(matrix.packed())),
         array(make_array({rows, static_cast<int>(row_floats)})) {
-    matrix.takes_int8() ? round(context, x, rows) : place(context, x, rows);
+    place(context, x, rows);
   }
 
   [[nodiscard]] bool serve(const PackedMatrix& matrix) const {
     const PackedWeights& mine = like->packed();
     const PackedWeights& other = matrix.packed();
-    return mine.bits == other.bits && mine.group_size == other.group_size && like->takes_int8() == matrix.takes_int8();
+    return mine.bits == other.bits && mine.group_size == other.group_size && &like->loops() == &matrix.loops();
   }
 
   const PackedMatrix* like;
@@ -39,33 +39,24 @@ struct PreparedRows {
   HostArray array;
 
  private:
-  void round(Context& context, const float* x, int rows) const {
-    const PackedWeights& packed = like->packed();
-    context.team.parallel_for(rows, rows_per_part(packed.in_features), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        context.loops.quantize_row(packed, x + row * packed.in_features,
-                                   array.data + static_cast<std::size_t>(row) * row_floats);
-      }
-    });
-  }
-
   /// In tiles within blocks of kMaxRows rows.
   void place(Context& context, const float* x, int rows) const {
     const PackedWeights& packed = like->packed();
-    const auto num_tiles_of = [&](int num_rows) { return context.loops.num_tiles(packed, num_rows); };
-    const int tiles_of_block = num_tiles_of(kMaxRows);
-    const std::int64_t num_tiles = std::int64_t{rows / kMaxRows} * tiles_of_block + num_tiles_of(rows % kMaxRows);
+    const MatmulLoops& loops = like->loops();
+    const int tiles_of_block = loops.num_tiles(packed, kMaxRows);
+    const std::int64_t num_tiles =
+        std::int64_t{rows / kMaxRows} * tiles_of_block + loops.num_tiles(packed, rows % kMaxRows);
     const std::int64_t grain = std::max<std::int64_t>(1, rows_per_part(packed.in_features) * tiles_of_block / kMaxRows);
     context.team.parallel_for(num_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t first_of_block = i / tiles_of_block * kMaxRows;
         const int rows_of_block = static_cast<int>(std::min<std::int64_t>(kMaxRows, rows - first_of_block));
-        const int tiles = num_tiles_of(rows_of_block);
+        const int tiles = loops.num_tiles(packed, rows_of_block);
         const int tile = static_cast<int>(i % tiles_of_block);
         const std::int64_t first = first_of_block + first_of_row_tile(rows_of_block, tiles, tile);
         const std::int64_t last = first_of_block + first_of_row_tile(rows_of_block, tiles, tile + 1);
-        context.loops.place_rows(packed, x + first * packed.in_features, static_cast<int>(last - first),
-                                 array.data + static_cast<std::size_t>(first) * row_floats);
+        loops.place_rows(packed, x + first * packed.in_features, static_cast<int>(last - first),
+                         array.data + static_cast<std::size_t>(first) * row_floats);
       }
     });
   }
@@ -84,17 +75,16 @@ class Product {
 
   [[nodiscard]] std::int64_t num_items() const { return std::int64_t{matrix_.num_units()} * num_blocks_; }
 
-  void run(const Loops& loops, std::int64_t item) const {
+  void run(std::int64_t item) const {
     const int unit = static_cast<int>(item / num_blocks_);
     const std::int64_t first_row = item % num_blocks_ * kMaxRows;
     const int column = unit * matrix_.unit_rows();
-    const auto loop = matrix_.takes_int8() ? loops.matmul_int8 : loops.matmul;
-    loop(matrix_.packed(), unit,
-         {.x = input_.rows + first_row * input_.stride,
-          .out = out_.data + first_row * matrix_.out_features() + column,
-          .num_rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, rows_ - first_row)),
-          .out_stride = matrix_.out_features(),
-          .num_columns = std::min(matrix_.unit_rows(), matrix_.out_features() - column)});
+    matrix_.loops().matmul(matrix_.packed(), unit,
+                           {.x = input_.rows + first_row * input_.stride,
+                            .out = out_.data + first_row * matrix_.out_features() + column,
+                            .num_rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, rows_ - first_row)),
+                            .out_stride = matrix_.out_features(),
+                            .num_columns = std::min(matrix_.unit_rows(), matrix_.out_features() - column)});
   }
 
   [[nodiscard]] mx::array result() const { return out_.array; }
@@ -120,6 +110,15 @@ std::vector<Product> make_products(Context& context, const HostView& x, std::spa
   return products;
 }
 
+const MatmulLoops& matmul_loops(const Loops& loops, Activations activations) {
+  switch (activations) {
+    case Activations::kInt16: return loops.int16;
+    case Activations::kInt8: return loops.int8;
+    case Activations::kFloat32: break;
+  }
+  return loops.float32;
+}
+
 }  // namespace
 
 PackedMatrix::PackedMatrix(std::shared_ptr<Context> context, const MatrixWeights& w)
@@ -133,7 +132,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Context> context, const MatrixWeights
               .bits = w.bits,
               .group_size = w.group_size,
               .type = w.type},
-      takes_int8_(rounds_to_int8(context_->activations, w.bits, w.group_size)),
+      loops_(matmul_loops(context_->loops, activations_met(context_->activations, w.bits, w.group_size))),
       num_units_((w.out_features + unit_rows() - 1) / unit_rows()),
       num_bytes_(static_cast<std::size_t>(num_units_) * kUnitPanels * packed_.panel_bytes),
       bytes_(context_->weights.allocate(num_bytes_)) {
@@ -166,7 +165,7 @@ std::vector<mx::array> multiply_packed(Context& context, const mx::array& x,
     for (const Product& product : products) {
       const std::int64_t count = product.num_items();
       for (std::int64_t item = std::max<std::int64_t>(begin, 0); item < std::min(end, count); ++item) {
-        product.run(context.loops, item);
+        product.run(item);
       }
       begin -= count;
       end -= count;

@@ -21,8 +21,8 @@ class PackedMatrix final : public Matrix {
   [[nodiscard]] std::size_t num_bytes() const override { return num_bytes_; }
 
   [[nodiscard]] const PackedWeights& packed() const { return packed_; }
-  /// Whether activations are rounded to int8.
-  [[nodiscard]] bool takes_int8() const { return takes_int8_; }
+  /// Of the activations that it is multiplied with.
+  [[nodiscard]] const MatmulLoops& loops() const { return loops_; }
   /// Output rows that one call of the matmul loop covers, and how often it is called for all.
   [[nodiscard]] int unit_rows() const { return kUnitPanels * packed_.lanes; }
   [[nodiscard]] int num_units() const { return num_units_; }
@@ -30,7 +30,7 @@ class PackedMatrix final : public Matrix {
  private:
   std::shared_ptr<Context> context_;
   PackedWeights packed_;
-  bool takes_int8_;
+  const MatmulLoops& loops_;
   int num_units_;
   std::size_t num_bytes_;
   std::shared_ptr<std::byte> bytes_;

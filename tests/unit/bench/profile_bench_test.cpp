@@ -16,7 +16,8 @@ using engine::StepPhase;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-constexpr Roofline kRoofline{.read_gb_per_s = 10, .float_gop_per_s = 100, .int8_gop_per_s = 200};
+constexpr Roofline kRoofline{
+    .read_gb_per_s = 10, .float_gop_per_s = 100, .int16_gop_per_s = 150, .int8_gop_per_s = 200};
 
 engine::StepTotals two_steps() {
   engine::StepTotals totals;

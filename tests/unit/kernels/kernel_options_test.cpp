@@ -5,13 +5,17 @@
 namespace redpoll::kernels {
 namespace {
 
-TEST(KernelOptionsTest, RoundsWhatMeetsFourAndEightBitsInWholeGroups) {
-  EXPECT_TRUE(rounds_to_int8(Activations::kInt8, 4, 32));
-  EXPECT_TRUE(rounds_to_int8(Activations::kInt8, 8, 128));
-  EXPECT_FALSE(rounds_to_int8(Activations::kInt8, 4, 16));
-  EXPECT_FALSE(rounds_to_int8(Activations::kInt8, 6, 32));
-  EXPECT_FALSE(rounds_to_int8(Activations::kInt8, 0, 0)) << "dense weights";
-  EXPECT_FALSE(rounds_to_int8(Activations::kFloat32, 4, 32));
+TEST(KernelOptionsTest, RoundsWhatMeetsFourAndEightBits) {
+  using enum Activations;
+  for (const Activations rounded : {kInt16, kInt8}) {
+    EXPECT_EQ(activations_met(rounded, 4, 32), rounded);
+    EXPECT_EQ(activations_met(rounded, 8, 128), rounded);
+    EXPECT_EQ(activations_met(rounded, 6, 32), kFloat32);
+    EXPECT_EQ(activations_met(rounded, 0, 0), kFloat32) << "dense weights";
+  }
+  EXPECT_EQ(activations_met(kInt16, 4, 16), kInt16);
+  EXPECT_EQ(activations_met(kInt8, 4, 16), kFloat32) << "its own groups are longer";
+  EXPECT_EQ(activations_met(kFloat32, 4, 32), kFloat32);
 }
 
 TEST(KernelOptionsTest, KvTypesHaveNamesAndOthersAreRefusedWithTheChoices) {
@@ -27,8 +31,10 @@ TEST(KernelOptionsTest, KvTypesHaveNamesAndOthersAreRefusedWithTheChoices) {
 }
 
 TEST(KernelOptionsTest, ActivationsHaveNames) {
-  EXPECT_EQ(parse_activations("float32").value(), Activations::kFloat32);
-  EXPECT_EQ(parse_activations("int8").value(), Activations::kInt8);
+  for (const Activations activations : {Activations::kFloat32, Activations::kInt16, Activations::kInt8}) {
+    EXPECT_EQ(parse_activations(activations_name(activations)).value(), activations);
+  }
+  EXPECT_EQ(activations_name(Activations::kInt16), "int16");
 }
 
 TEST(KernelOptionsTest, OtherNamesAreRefusedWithTheChoices) {
@@ -36,7 +42,7 @@ TEST(KernelOptionsTest, OtherNamesAreRefusedWithTheChoices) {
     const auto parsed = parse_activations(name);
     ASSERT_FALSE(parsed) << name;
     EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_EQ(parsed.error().message, "expected one of float32, int8; got '" + std::string(name) + "'");
+    EXPECT_EQ(parsed.error().message, "expected one of float32, int16, int8; got '" + std::string(name) + "'");
     EXPECT_EQ(parsed.error().param, "activations");
   }
 }
@@ -44,12 +50,16 @@ TEST(KernelOptionsTest, OtherNamesAreRefusedWithTheChoices) {
 TEST(KernelOptionsTest, WhatAGpuWouldIgnoreIsRefusedThere) {
   EXPECT_TRUE(check_options({.activations = Activations::kInt8}, true));
   EXPECT_TRUE(check_options({}, false));
-  const Status refused = check_options({.activations = Activations::kInt8}, false);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(refused.error().param, "activations");
-  EXPECT_EQ(refused.error().message,
-            "--activations int8 is for computing on a CPU, and this machine computes on its GPU; leave it out");
+  EXPECT_TRUE(check_options({.activations = Activations::kFloat32}, false));
+  for (const Activations activations : {Activations::kInt16, Activations::kInt8}) {
+    const Status refused = check_options({.activations = activations}, false);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().param, "activations");
+    EXPECT_EQ(refused.error().message,
+              "--activations " + std::string(activations_name(activations)) +
+                  " is for computing on a CPU, and this machine computes on its GPU; leave it out");
+  }
 }
 
 }  // namespace

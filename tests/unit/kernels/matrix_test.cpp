@@ -145,7 +145,7 @@ void expect_products_together(const Kernels& kernels, int rows) {
 }
 
 TEST_P(MatrixTest, MultipliesSeveralMatricesAsItDoesEach) {
-  for (const Activations activations : {Activations::kFloat32, Activations::kInt8}) {
+  for (const Activations activations : {Activations::kFloat32, Activations::kInt16, Activations::kInt8}) {
     for (const int threads : {1, 3}) {
       const cpu::CpuKernels kernels(GetParam(), threads, activations);
       for (const int rows : {1, 5, 150}) expect_products_together(kernels, rows);

@@ -57,6 +57,11 @@ TEST_F(ProfilingKernelsTest, RoundedActivationsAreIntegerWork) {
   EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 q4"}).work.int8_ops, 0) << "groups of 16 take float32";
   EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 q4"}).work.float_ops, 2.0 * 64 * 32);
   EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 bf16"}).work.float_ops, 2.0 * 64 * 32);
+
+  const ProfilingKernels halved(std::make_unique<cpu::CpuKernels>(cpu::Variant::kPortable, 1, Activations::kInt16),
+                                profile, Activations::kInt16);
+  (void)halved.make_matrix(small_groups->view)->multiply(x);
+  EXPECT_EQ(profile->operations().at({"matmul", "64 -> 32 q4"}).work.int16_ops, 2.0 * 64 * 32);
 }
 
 TEST_F(ProfilingKernelsTest, MatmulsOfOneInputAreCountedTogether) {
@@ -137,11 +142,11 @@ TEST_F(ProfilingKernelsTest, AttentionReadsEachContextOnceAndComputesWhatEachTok
 
 TEST(KernelProfileTest, ClearsTotalsAndMergesTables) {
   KernelProfile profile;
-  profile.add({"a", "1"}, {.bytes = 10, .float_ops = 20, .int8_ops = 30}, std::chrono::nanoseconds(5));
+  profile.add({"a", "1"}, {.bytes = 10, .float_ops = 20, .int16_ops = 25, .int8_ops = 30}, std::chrono::nanoseconds(5));
   OperationTable table = profile.operations();
   profile.clear();
   EXPECT_EQ(profile.operations().at({"a", "1"}).calls, 0U);
-  profile.add({"a", "1"}, {.bytes = 1, .float_ops = 2, .int8_ops = 3}, std::chrono::nanoseconds(7));
+  profile.add({"a", "1"}, {.bytes = 1, .float_ops = 2, .int16_ops = 4, .int8_ops = 3}, std::chrono::nanoseconds(7));
   profile.add({"b", ""}, {}, std::chrono::nanoseconds(1));
   merge_operations(table, profile.operations());
   const OperationTotals& a = table.at({"a", "1"});
@@ -149,6 +154,7 @@ TEST(KernelProfileTest, ClearsTotalsAndMergesTables) {
   EXPECT_EQ(a.time.count(), 12);
   EXPECT_EQ(a.work.bytes, 11);
   EXPECT_EQ(a.work.float_ops, 22);
+  EXPECT_EQ(a.work.int16_ops, 29);
   EXPECT_EQ(a.work.int8_ops, 33);
   EXPECT_EQ(table.at({"b", ""}).calls, 1U);
 }

@@ -18,8 +18,7 @@ using Half = std::uint16_t;
 /// Key and value rows are padded to a multiple of the widest vector's lanes.
 inline constexpr int kPadding = 16;
 
-/// x: placed rows, tile after tile, or rows of int8 activations; out (rows, out_stride) of which `num_columns` columns
-/// are written.
+/// x: placed rows, tile after tile; out (rows, out_stride) of which `num_columns` columns are written.
 struct MatmulTile {
   const float* x = nullptr;
   float* out = nullptr;
@@ -56,19 +55,33 @@ struct AttentionTile {
 /// weights, padded to attention_state_stride floats.
 [[nodiscard]] constexpr int attention_state_stride(int value_stride) { return value_stride + kPadding; }
 
-struct Loops {
-  int lanes;  // of a vector, and so output rows of a weight panel
-
+/// The matmul of one kind of activations.
+struct MatmulLoops {
+  /// Floats that a row takes as `matmul` reads it.
+  std::size_t (*row_floats)(const PackedWeights& weights);
   /// Into how many tiles `matmul` wants a block of up to kMaxRows rows cut.
   int (*num_tiles)(const PackedWeights& weights, int num_rows);
-  /// One tile of rows of x (num_rows, in_features) as `matmul` reads it.
+  /// One tile of rows of x (num_rows, in_features) as `matmul` reads it: rounded, if that is what these activations
+  /// are.
   void (*place_rows)(const PackedWeights& weights, const float* x, int num_rows, float* out);
   /// out = x * W^T for output rows [kUnitPanels * lanes * unit, + num_columns).
   void (*matmul)(const PackedWeights& weights, int unit, const MatmulTile& tile);
-  /// Rounds one row of activations to int8, in the layout of Int8Row; weights have 4 or 8 bits.
-  void (*quantize_row)(const PackedWeights& weights, const float* x, float* out);
-  /// `matmul` of rows that quantize_row made. The bits of the result are the same in every variant.
-  void (*matmul_int8)(const PackedWeights& weights, int unit, const MatmulTile& tile);
+};
+
+/// The fastest of what was tried, for one variant and one kind of activations.
+struct TileShape {
+  int most_sums;    // vectors of sums that fit in the registers beside weights, the mask that unpacks them and a row's
+                    // word
+  int stream_rows;  // most rows of a tile that streams
+  int few_rows;     // up to so many rows stream: from there on, taking weights apart for all of them pays
+};
+
+struct Loops {
+  int lanes;  // of a vector, and so output rows of a weight panel
+
+  MatmulLoops float32;
+  MatmulLoops int16;  // the bits of its results are the same in every variant
+  MatmulLoops int8;   // so are these
 
   /// The states (rows, attention_state_stride) of blocks [first_block, last_block) of the table alone.
   void (*attention)(const AttentionTile& tile, int first_block, int last_block, float* states);

@@ -11,8 +11,9 @@ namespace redpoll::kernels::cpu {
 
 /// Panels that one pass of a matmul loop covers: a matrix is padded with zero rows to a multiple of that.
 inline constexpr int kUnitPanels = 4;
-/// The least that weights share a scale.
+/// The fewest and the most weights that share a scale.
 inline constexpr int kLeastGroup = 16;
+inline constexpr int kMostGroup = 128;
 /// Most rows of x that one call of `matmul` takes.
 inline constexpr int kMaxRows = 132;
 
@@ -55,13 +56,6 @@ using MutableInt8Row = BasicInt8Row<std::int8_t, float>;
 /// Rows of x are cut into tiles as long as each other but for one row: where tile `index` begins.
 [[nodiscard]] constexpr int first_of_row_tile(int num_rows, int num_tiles, int index) {
   return index * num_rows / num_tiles;
-}
-
-/// Floats that each row takes of a tile as place_rows writes it: in_features inputs of all rows, input by input, then
-/// the sum of each of the weights' groups of them, group by group. Dense weights need no sums.
-[[nodiscard]] constexpr std::size_t placed_row_floats(const PackedWeights& w) {
-  const int num_sums = w.bits == 0 ? 0 : w.in_features / w.group_size;
-  return static_cast<std::size_t>(w.in_features) + static_cast<std::size_t>(num_sums);
 }
 
 }  // namespace redpoll::kernels::cpu
