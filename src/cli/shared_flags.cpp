@@ -44,8 +44,8 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
       .value_name = "GB";
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,
-             "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU; int8 is less exact")
-      .or_else("int16; float32 where the CPU has no vectors for it");
+             "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU, from exact to fast")
+      .or_else("int16 with AVX2 or better, else float32");
 }
 
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {

@@ -14,9 +14,9 @@ namespace redpoll::kernels {
 class KernelProfile;
 
 /// What activations are rounded to before they are multiplied with weights of 4 or 8 bits on a CPU. Other weights see
-/// float32 either way. Rounded activations share a scale, their largest value, and are summed exactly: the result is
-/// the same on every processor. `kInt16`: those of a group of weights share, off by at most 1/65,534 of the scale each.
-/// `kInt8`: every 32 share, off by at most 1/254.
+/// float32 either way. Products of rounded activations are summed exactly over a group: the result is the same on every
+/// processor. `kInt16`: the activations of a group of weights are off by at most 1/65,534 of the largest of them, with
+/// `kInt8` those of every 32 by 1/254.
 enum class Activations { kFloat32, kInt16, kInt8 };
 
 /// Activations that share a scale when they are rounded to int8.

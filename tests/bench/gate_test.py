@@ -105,12 +105,13 @@ def verdicts(capsys, **agreements):
 
 
 def test_only_what_runs_by_default_must_pass(capsys):
-    failed, lines = verdicts(capsys, llama_cpp=0.9, redpoll_float32_avx2=0.8, redpoll_int8_avx2=0.8)
-    assert failed == ["redpoll-float32-avx2"]
+    failed, lines = verdicts(capsys, llama_cpp=0.9, redpoll_int16_avx2=0.8, redpoll_int8_avx2=0.8)
+    assert failed == ["redpoll-int16-avx2"]
     assert "redpoll-int8-avx2: FAILS the gate" in lines
-    failed, lines = verdicts(capsys, llama_cpp=0.9, redpoll_float32_avx2=0.9, redpoll_int8_avx2=0.8)
+    failed, lines = verdicts(capsys, llama_cpp=0.9, redpoll_float32_avx2=0.8, redpoll_int16_avx2=0.9, redpoll_int8_avx2=0.8)
     assert failed == []
-    assert "redpoll-float32-avx2: passes the gate" in lines
+    assert "redpoll-float32-avx2: FAILS the gate" in lines
+    assert "redpoll-int16-avx2: passes the gate" in lines
 
 
 def test_a_missing_bar_is_said(capsys):
@@ -119,13 +120,16 @@ def test_a_missing_bar_is_said(capsys):
     assert "no verdict: llama.cpp is the bar and was not measured" in lines
 
 
-@pytest.mark.parametrize(("kv", "bound"), [("f32", 1e-3), ("f16", 0.05)])
-def test_logits_are_mlx_lms_whatever_the_step(kv, bound):
+@pytest.mark.parametrize(
+    ("activations", "kv", "bound"), [("float32", "f32", 1e-3), ("int16", "f32", 5e-3), ("int16", "f16", 0.05)]
+)
+def test_logits_are_mlx_lms_whatever_the_step(activations, kv, bound):
     expected = read_safetensors(TINY / "expected.safetensors")
     ids = expected["tokens"].tolist()
-    logits = tiny_logits(ids, "--kv", kv)
+    flags = ["--activations", activations, "--kv", kv]
+    logits = tiny_logits(ids, *flags)
     assert np.abs(logits - expected["logits"]).max() < bound
-    assert np.array_equal(tiny_logits(ids, "--kv", kv, "--step-tokens", "7"), logits)
+    assert np.array_equal(tiny_logits(ids, *flags, "--step-tokens", "7"), logits)
 
 
 def test_keys_and_values_are_halves_unless_asked_otherwise():

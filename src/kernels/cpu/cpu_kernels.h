@@ -2,7 +2,8 @@
 // available, so that no graph is built. Results of a token depend neither on the other tokens of the batch, nor on how
 // its prompt was chunked, nor on the number of threads, to the bit.
 //
-// Everything is float32, but for activations where int8 is asked for, and keys and values as KvType says. Keys are
+// Everything is float32, but for what weights of 4 and 8 bits meet, as Activations says, and keys and values, as KvType
+// says. Keys are
 // stored (block, kv_head, head_dim, token), so that scores of a vector's worth of tokens are one chain of
 // multiply-adds, and values (block, kv_head, token, head_dim); the last axis is padded to kPadding with zeros.
 #pragma once

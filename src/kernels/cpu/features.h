@@ -23,8 +23,8 @@ enum class Variant { kPortable, kAvx2, kAvxVnni, kAvx512 };
 /// this machine does not have is logged together with the choices, and the fastest is taken.
 [[nodiscard]] Variant choose_variant(const char* forced);
 
-/// What activations are rounded to where nobody says it: int16, which multiplies twice as much per instruction as
-/// float32 and is as near to the exact product as the weights' own scales are; portable code has no such instruction.
+/// What activations are rounded to where nobody says it: int16, of which an instruction multiplies twice as many as of
+/// float32 (docs/decisions/0009); compilers find no such instruction for the portable loops.
 [[nodiscard]] constexpr Activations usual_activations(Variant variant) {
   return variant == Variant::kPortable ? Activations::kFloat32 : Activations::kInt16;
 }

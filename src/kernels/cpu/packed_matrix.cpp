@@ -136,6 +136,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Context> context, const MatrixWeights
       num_units_((w.out_features + unit_rows() - 1) / unit_rows()),
       num_bytes_(static_cast<std::size_t>(num_units_) * kUnitPanels * packed_.panel_bytes),
       bytes_(context_->weights.allocate(num_bytes_)) {
+  CHECK(w.bits == 0 || w.group_size <= kMostGroup, "the loops take longer groups");
   packed_.data = bytes_.get();
   const auto pack = w.bits == 0 ? pack_dense_panel : pack_quantized_panel;
   const std::int64_t num_panels = std::int64_t{num_units_} * kUnitPanels;

@@ -68,7 +68,7 @@ struct MatmulLoops {
   void (*matmul)(const PackedWeights& weights, int unit, const MatmulTile& tile);
 };
 
-/// The fastest of what was tried, for one variant and one kind of activations.
+/// How tiles are cut, for one variant and one kind of activations.
 struct TileShape {
   int most_sums;    // vectors of sums that fit in the registers beside weights, the mask that unpacks them and a row's
                     // word
