@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 #include <tuple>
 
 #include "kernels/cpu/loops/loops.h"
@@ -110,6 +112,12 @@ void expect_rounded_product(const Matrix& matrix, const TestMatrix& m, Activatio
   }
 }
 
+void expect_rounded_products(const Matrix& matrix, const TestMatrix& m, Activations activations) {
+  for (const int rows : {1, 2, 4, 9, 27}) {
+    ASSERT_NO_FATAL_FAILURE(expect_rounded_product(matrix, m, activations, rows));
+  }
+}
+
 TEST_P(RoundedMatmulTest, StaysWithinHalfAStepPerActivationOfFloat64) {
   const auto kernels = rounding();
   for (const int bits : {4, 8}) {
@@ -117,39 +125,40 @@ TEST_P(RoundedMatmulTest, StaysWithinHalfAStepPerActivationOfFloat64) {
       for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
         const auto m = quantized_matrix(77, 384, bits, group_size, type);
         const auto matrix = kernels->make_matrix(m->view);
-        for (const int rows : {1, 2, 4, 9, 27}) {
-          ASSERT_NO_FATAL_FAILURE(expect_rounded_product(*matrix, *m, activations(), rows));
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_rounded_products(*matrix, *m, activations()));
       }
     }
   }
 }
 
-/// With scales of 1 and no biases, products are sums of integers, so a rounding that is not to the nearest one, or to
-/// an even one in the middle, shows.
+/// A row whose largest value is `largest`, and others that are whole, near the middle between two whole ones, and
+/// there.
+std::vector<float> row_near_halves(int row, float largest) {
+  constexpr float kFractions[] = {0.49F, -0.49F, 0.5F, -0.5F, 0.0F};
+  std::vector<float> x{row % 2 == 0 ? largest : -largest};
+  for (int i = 1; i < kInt8Group; ++i) {
+    const auto whole = static_cast<float>((i * 37 + row * 11) % 120);
+    x.push_back((i % 2 == 0 ? 1.0F : -1.0F) * (whole + kFractions[(i + row) % 5]));
+  }
+  return x;
+}
+
+/// With scales of 1, no biases and steps of 1, products are sums of integers, so a rounding that is not to the nearest
+/// one, or to an even one in the middle, shows.
 TEST_P(RoundedMatmulTest, RoundsToTheNearestInteger) {
   constexpr int kRows = 30;
+  constexpr int kColumns = 40;
   for (const int bits : {4, 8}) {
-    const auto m = plain_matrix(40, kInt8Group, bits);
+    const auto m = plain_matrix(kColumns, kInt8Group, bits);
     std::vector<float> x;
-    for (int row = 0; row < kRows; ++row) {
-      x.push_back(row % 2 == 0 ? largest() : -largest());  // a step is 1
-      for (int i = 1; i < kInt8Group; ++i) {
-        const auto whole = static_cast<float>((i * 37 + row * 11) % 120);
-        constexpr float kFractions[] = {0.49F, -0.49F, 0.5F, -0.5F, 0.0F};
-        x.push_back((i % 2 == 0 ? 1.0F : -1.0F) * (whole + kFractions[(i + row) % 5]));
-      }
-    }
     std::vector<float> expected;
-    for (int row = 0; row < kRows; ++row) {
-      for (int column = 0; column < 40; ++column) {
-        double sum = 0;
-        for (int k = 0; k < kInt8Group; ++k) {
-          sum += m->values[static_cast<std::size_t>(column * kInt8Group + k)] *
-                 std::nearbyint(x[static_cast<std::size_t>(row * kInt8Group + k)]);
-        }
-        expected.push_back(static_cast<float>(sum));
-      }
+    for (int i = 0; i < kRows * kColumns; ++i) {
+      const std::vector<float> row = row_near_halves(i / kColumns, largest());
+      if (i % kColumns == 0) x.insert(x.end(), row.begin(), row.end());
+      const auto* weights = m->values.data() + static_cast<std::ptrdiff_t>(i % kColumns) * kInt8Group;
+      expected.push_back(static_cast<float>(
+          std::inner_product(row.begin(), row.end(), weights, 0.0, std::plus<>(),
+                             [](float value, double weight) { return std::nearbyint(value) * weight; })));
     }
     const auto matrix = rounding()->make_matrix(m->view);
     EXPECT_EQ(floats_of(matrix->multiply(array_of(x, {kRows, kInt8Group}))), expected) << bits << " bits";
@@ -208,10 +217,9 @@ TEST_P(RoundedMatmulTest, SumsTheLargestValuesExactly) {
     const auto matrix = rounding()->make_matrix(m->view);
     for (const float value : {largest(), -largest()}) {
       const float expected = static_cast<float>((1 << bits) - 1) * value * kInputs;
-      for (const int rows : {3, 30}) {
-        const auto product = floats_of(matrix->multiply(mx::full({rows, kInputs}, value)));
-        EXPECT_THAT(product, testing::Each(expected)) << bits << " bits";
-      }
+      const mx::array x = mx::full({30, kInputs}, value);
+      EXPECT_THAT(floats_of(matrix->multiply(rows_of(x, 0, 3))), testing::Each(expected)) << bits << " bits";
+      EXPECT_THAT(floats_of(matrix->multiply(x)), testing::Each(expected)) << bits << " bits";
     }
   }
 }
