@@ -11,7 +11,7 @@ namespace {
 /// Multiply-adds that are worth a fork: about 4 microseconds of one core.
 constexpr std::int64_t kWorthAFork = std::int64_t{64} * 1024;
 /// Parts per thread, so that a thread that is held up leaves work to the others.
-constexpr std::int64_t kPartsPerThread = 4;
+constexpr std::int64_t kPartsPerThread = 8;
 
 /// Rows of x as a matmul loop reads them.
 struct Input {

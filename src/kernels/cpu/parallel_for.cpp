@@ -33,7 +33,7 @@ bool spin_until(const Done& done) {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int num_threads) {
+ThreadTeam::ThreadTeam(int num_threads) : shares_(static_cast<std::size_t>(std::max(1, num_threads))) {
   try {
     for (int i = 1; i < num_threads; ++i) helpers_.emplace_back([this, i] { helper_loop(i); });
   } catch (...) {  // the system gives no more threads: those that run must not outlive the team
@@ -52,7 +52,11 @@ void ThreadTeam::stop() {
 
 void ThreadTeam::run(const Job& job) {
   job_ = job;
-  next_.store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    const auto thread = static_cast<std::int64_t>(i);
+    shares_[i].next.store(first_of_share(job.count, thread), std::memory_order_relaxed);
+    shares_[i].end = first_of_share(job.count, thread + 1);
+  }
   gate_.store(kOpen, std::memory_order_release);
   const std::int64_t parts = (job.count + job.grain - 1) / job.grain;
   announce(static_cast<int>(std::min<std::int64_t>(parts - 1, num_threads() - 1)));
@@ -80,10 +84,15 @@ void ThreadTeam::wait_for_helpers() {
 }
 
 void ThreadTeam::work() {
+  const auto own = static_cast<std::size_t>(this_thread_);
+  for (std::size_t i = 0; i < shares_.size(); ++i) take_from(shares_[(own + i) % shares_.size()]);
+}
+
+void ThreadTeam::take_from(Share& share) {
   while (true) {
-    const std::int64_t begin = next_.fetch_add(job_.grain, std::memory_order_relaxed);
-    if (begin >= job_.count) return;
-    job_.body(job_.context, begin, std::min(begin + job_.grain, job_.count));
+    const std::int64_t begin = share.next.fetch_add(job_.grain, std::memory_order_relaxed);
+    if (begin >= share.end) return;
+    job_.body(job_.context, begin, std::min(begin + job_.grain, share.end));
   }
 }
 

@@ -27,8 +27,10 @@ class ThreadTeam {
   /// Within a body: which of the num_threads() runs it, from 0.
   [[nodiscard]] static int this_thread() { return this_thread_; }
 
-  /// Calls body(begin, end) for consecutive parts of [0, count), `grain` long but for the last, on whichever thread is
-  /// free; returns when all are done. Which thread takes a part is not determined: results must not depend on it.
+  /// Calls body(begin, end) for consecutive parts of [0, count), `grain` long but for the last of each thread's share;
+  /// returns when all are done. A thread goes through its own share in order, so that what it fetches ahead is what it
+  /// needs next, and then helps with what others have left. Which thread takes a part is not determined: results must
+  /// not depend on it.
   template <typename Body>
   void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
     if (count <= 0) return;
@@ -40,6 +42,15 @@ class ThreadTeam {
   }
 
  private:
+  // Apart, because threads that wait read the one while others write the other.
+  static constexpr std::size_t kCacheLine = 64;
+
+  /// What one thread begins with: consecutive indices.
+  struct alignas(kCacheLine) Share {
+    std::atomic<std::int64_t> next{0};  // first index that nobody has taken
+    std::int64_t end = 0;
+  };
+
   struct Job {
     void (*body)(const void* context, std::int64_t begin, std::int64_t end) = nullptr;
     const void* context = nullptr;
@@ -47,10 +58,16 @@ class ThreadTeam {
     std::int64_t grain = 1;
   };
 
+  /// Where a thread's share of [0, count) begins; of num_threads(), the end.
+  [[nodiscard]] std::int64_t first_of_share(std::int64_t count, std::int64_t thread) const {
+    return thread * count / num_threads();
+  }
+
   void run(const Job& job);
   void announce(int num_wanted);
   void wait_for_helpers();
   void work();
+  void take_from(Share& share);
 
   void stop();
   void helper_loop(int index);
@@ -58,13 +75,10 @@ class ThreadTeam {
   [[nodiscard]] bool try_enter();
   void leave();
 
-  // Apart, because threads that wait read the one while others write the other.
-  static constexpr std::size_t kCacheLine = 64;
-
   static inline thread_local int this_thread_ = 0;  // callers are the first of their teams
 
   Job job_;                                                 // written while no helper is inside
-  alignas(kCacheLine) std::atomic<std::int64_t> next_{0};   // first index that nobody has taken
+  std::vector<Share> shares_;                               // of all threads; so are these, but for what is taken
   alignas(kCacheLine) std::atomic<std::uint32_t> gate_{0};  // kOpen while a job accepts helpers, kCallerSleeps, and the
                                                             // number of helpers inside
   alignas(kCacheLine) std::atomic<std::uint32_t> jobs_{0};  // counts jobs: what helpers wait for

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fstream>
@@ -61,6 +62,26 @@ TEST(ThreadTeamTest, UsesItsHelpers) {
     while (!helped && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
   });
   EXPECT_TRUE(helped);
+}
+
+TEST(ThreadTeamTest, EveryThreadBeginsWithItsOwnShareAndGoesThroughItInOrder) {
+  ThreadTeam team(2);
+  std::atomic<int> num_come{0};
+  std::vector<std::int64_t> taken[2];  // by each thread
+  team.parallel_for(64, 4, [&](std::int64_t begin, std::int64_t) {
+    auto& mine = taken[ThreadTeam::this_thread()];
+    if (mine.empty()) num_come.fetch_add(1);
+    mine.push_back(begin);
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (num_come < 2 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+  });
+  ASSERT_EQ(num_come, 2);
+  EXPECT_EQ(taken[0].front(), 0);
+  EXPECT_EQ(taken[1].front(), 32);
+  for (const std::int64_t first : {0, 32}) {  // what is taken of the other's share comes after the own one
+    const auto place = [&](std::int64_t begin) { return (begin - first + 64) % 64; };
+    EXPECT_TRUE(std::ranges::is_sorted(taken[first / 32], {}, place)) << "share from " << first;
+  }
 }
 
 TEST(ThreadTeamTest, TheCallerFinishesAloneWhileHelpersAreAway) {
