@@ -2,6 +2,9 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
@@ -13,6 +16,18 @@ namespace {
 constexpr Range kTimeoutSeconds = {0.001, 1e6};
 constexpr WholeRange kTokens = {1, 1'000'000'000};
 
+Flag& add_seconds(FlagSet& flags, std::string name, std::chrono::milliseconds& target, std::string description) {
+  return flags.add({.name = std::move(name),
+                    .value_name = "SECONDS",
+                    .kind = FlagKind::kNumber,
+                    .description = std::move(description),
+                    .set = [&target](std::string_view value) -> Status {
+                      ASSIGN_OR_RETURN(const double seconds, parse_number(value, kTimeoutSeconds));
+                      target = std::chrono::milliseconds(std::llround(seconds * 1000));
+                      return {};
+                    }});
+}
+
 void add_network_flags(FlagSet& flags, server::ServerOptions& options) {
   flags.group("Network");
   flags.text("--host", "ADDRESS", options.host, "Address to listen on").or_else(options.host);
@@ -21,17 +36,10 @@ void add_network_flags(FlagSet& flags, server::ServerOptions& options) {
   flags.toggle("--insecure", options.insecure, "Serve other machines without asking for a key");
   flags.list("--allow-origin", "ORIGIN", options.allow_origins, "Web origin whose pages may call this server");
   flags.list("--allow-host", "HOST", options.allow_hosts, "Host name by which clients may call this server");
-  flags
-      .add({.name = "--request-timeout",
-            .value_name = "SECONDS",
-            .kind = FlagKind::kNumber,
-            .description = "After which a request is ended",
-            .set = [&options](std::string_view value) -> Status {
-              ASSIGN_OR_RETURN(const double seconds, parse_number(value, kTimeoutSeconds));
-              options.request_timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
-              return {};
-            }})
-      .or_else("none");
+  add_seconds(flags, "--request-timeout", options.request_timeout, "After which a request is ended").or_else("none");
+  add_seconds(flags, "--shutdown-grace", options.shutdown_grace,
+              "For which running requests go on after SIGTERM or Ctrl-C")
+      .or_else("30");
   flags.add({.name = "--no-web",
              .kind = FlagKind::kSwitch,
              .description = "Do not serve the page at /",

@@ -34,7 +34,7 @@ struct ServerOptions {
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte (or the connection) to the end of the head
   std::chrono::milliseconds body_timeout{120'000};   // for the whole body
   std::chrono::milliseconds keep_alive_timeout{75'000};  // between two requests of a connection
-  std::chrono::milliseconds write_timeout{120'000};      // for one write to a client that does not read; also how long
+  std::chrono::milliseconds write_timeout{30'000};       // for one write to a client that does not read; also how long
                                                          // the system waits for any sign of life where data is due
   SecurityOptions security;
   ErrorFormatter format_error;                          // default: default_error_response

@@ -19,8 +19,6 @@
 namespace redpoll::server {
 namespace {
 
-constexpr std::chrono::seconds kShutdownGrace{30};  // what running streams get after the first signal
-
 using GetHandler = http::Response (*)(const AppContext&);
 using GetRequestHandler = http::Response (*)(const AppContext&, const http::Request&);
 using PostHandler = http::Task<http::Response> (*)(AppContext&, http::Request&);
@@ -219,7 +217,7 @@ Status serve(const ServerOptions& options) {
            R"( -d '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}')");
   (void)shutdown.wait();
   log_info("stopping: running requests may finish; a second signal stops at once");
-  if (Status stopped = app->stop(kShutdownGrace); !stopped) log_warn(stopped.error().message);
+  if (Status stopped = app->stop(options.shutdown_grace); !stopped) log_warn(stopped.error().message);
   log_info("stopped");
   return {};
 }

@@ -50,6 +50,7 @@ struct ServerOptions {
   EngineSettings engine;
   SamplingDefaults defaults;
   std::chrono::milliseconds request_timeout{0};        // from parsed to last byte; 0: none
+  std::chrono::milliseconds shutdown_grace{30'000};    // what running requests get after the first signal
   std::chrono::milliseconds comment_interval{10'000};  // a stream that is silent for so long gets a comment line
   bool web_page = true;
 

@@ -156,6 +156,17 @@ def test_sigterm_lets_a_running_stream_finish():
             httpx.get(server.url + "/health")
 
 
+def test_a_stream_is_cut_off_after_the_grace():
+    with ServerProcess("--shutdown-grace", "0.5") as server:
+        connection = open_stream_and_read_first_delta(server.address)  # of an answer that takes much longer
+        try:
+            server.terminate(signal.SIGTERM)
+            assert server.wait(15) == 0
+            assert "cut off after a grace of 500 ms" in "".join(server.log)
+        finally:
+            reset(connection)
+
+
 def test_a_second_signal_ends_it_at_once():
     with ServerProcess() as server:
         connection = open_stream_and_read_first_delta(server.address)
