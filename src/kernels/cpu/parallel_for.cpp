@@ -88,7 +88,7 @@ void ThreadTeam::work() {
   for (std::size_t i = 0; i < shares_.size(); ++i) take_from(shares_[(own + i) % shares_.size()]);
 }
 
-void ThreadTeam::take_from(Share& share) {
+void ThreadTeam::take_from(Share& share) const {
   while (true) {
     const std::int64_t begin = share.next.fetch_add(job_.grain, std::memory_order_relaxed);
     if (begin >= share.end) return;

@@ -67,7 +67,7 @@ class ThreadTeam {
   void announce(int num_wanted);
   void wait_for_helpers();
   void work();
-  void take_from(Share& share);
+  void take_from(Share& share) const;
 
   void stop();
   void helper_loop(int index);

@@ -50,7 +50,8 @@ std::shared_ptr<TestMatrix> plain_matrix(int out, int in, int bits, float scale 
     std::memcpy(&old_scale, m->scales.data() + static_cast<std::size_t>(row) * sizeof(float), sizeof(float));
     std::memcpy(&old_bias, m->biases.data() + static_cast<std::size_t>(row) * sizeof(float), sizeof(float));
     for (int k = 0; k < in; ++k) {
-      double& value = m->values[static_cast<std::size_t>(row * in + k)];
+      double& value =
+          m->values[static_cast<std::size_t>(row) * static_cast<std::size_t>(in) + static_cast<std::size_t>(k)];
       value = std::nearbyint((value - double{old_bias}) / double{old_scale}) * double{scale};
     }
   }
