@@ -39,7 +39,7 @@ void add_network_flags(FlagSet& flags, server::ServerOptions& options) {
   add_seconds(flags, "--request-timeout", options.request_timeout, "After which a request is ended").or_else("none");
   add_seconds(flags, "--shutdown-grace", options.shutdown_grace,
               "For which running requests go on after SIGTERM or Ctrl-C")
-      .or_else("30");
+      .or_else(std::to_string(options.shutdown_grace / std::chrono::seconds(1)));
   flags.add({.name = "--no-web",
              .kind = FlagKind::kSwitch,
              .description = "Do not serve the page at /",

@@ -1,6 +1,7 @@
-// What the sanitizers of a test program are told, however it is started. libmlx, the BLAS that its stock operations
-// call on threads of its own, and the Rust text library come uninstrumented: their locks, atomics and lifetimes are
-// invisible to them, so reports that pass through one of them cannot be judged and are left out.
+// What the sanitizers of test programs, and of the program when tests start it, are told, however they are started.
+// libmlx, the BLAS that its stock operations call on threads of its own, and the Rust text library come uninstrumented:
+// their locks, atomics and lifetimes are invisible to them, so reports that pass through one of them cannot be judged
+// and are left out.
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the runtimes look for these names.
 extern "C" {

@@ -52,14 +52,16 @@ void ThreadTeam::stop() {
 
 void ThreadTeam::run(const Job& job) {
   job_ = job;
-  for (std::size_t i = 0; i < shares_.size(); ++i) {
-    const auto thread = static_cast<std::int64_t>(i);
-    shares_[i].next.store(first_of_share(job.count, thread), std::memory_order_relaxed);
-    shares_[i].end = first_of_share(job.count, thread + 1);
+  std::int64_t begin = 0;
+  std::int64_t parts_shared = 0;  // times the threads; rounded up, so that the caller has the most and always the first
+  for (Share& share : shares_) {
+    parts_shared += job.num_parts();
+    share.next.store(begin, std::memory_order_relaxed);
+    begin = (parts_shared + num_threads() - 1) / num_threads() * job.grain;
+    share.end = std::min(begin, job.count);
   }
   gate_.store(kOpen, std::memory_order_release);
-  const std::int64_t parts = (job.count + job.grain - 1) / job.grain;
-  announce(static_cast<int>(std::min<std::int64_t>(parts - 1, num_threads() - 1)));
+  announce(static_cast<int>(std::min<std::int64_t>(job.num_parts() - 1, num_threads() - 1)));
   work();
   wait_for_helpers();
 }
@@ -89,7 +91,8 @@ void ThreadTeam::work() {
 }
 
 void ThreadTeam::take_from(Share& share) const {
-  while (true) {
+  // Looked at first: many threads can read what is through at the same time, but not write it.
+  while (share.next.load(std::memory_order_relaxed) < share.end) {
     const std::int64_t begin = share.next.fetch_add(job_.grain, std::memory_order_relaxed);
     if (begin >= share.end) return;
     job_.body(job_.context, begin, std::min(begin + job_.grain, share.end));

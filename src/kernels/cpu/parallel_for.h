@@ -27,10 +27,10 @@ class ThreadTeam {
   /// Within a body: which of the num_threads() runs it, from 0.
   [[nodiscard]] static int this_thread() { return this_thread_; }
 
-  /// Calls body(begin, end) for consecutive parts of [0, count), `grain` long but for the last of each thread's share;
-  /// returns when all are done. A thread goes through its own share in order, so that what it fetches ahead is what it
-  /// needs next, and then helps with what others have left. Which thread takes a part is not determined: results must
-  /// not depend on it.
+  /// Calls body(begin, end) for consecutive parts of [0, count), `grain` long but for the last (a team of one: for
+  /// all at once); returns when all are done. A thread goes through its own share of them in order, so that what it
+  /// fetches ahead is what it needs next, and then helps with what others have left. Which thread takes a part is not
+  /// determined: results must not depend on it.
   template <typename Body>
   void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
     if (count <= 0) return;
@@ -52,16 +52,13 @@ class ThreadTeam {
   };
 
   struct Job {
+    [[nodiscard]] std::int64_t num_parts() const { return (count + grain - 1) / grain; }
+
     void (*body)(const void* context, std::int64_t begin, std::int64_t end) = nullptr;
     const void* context = nullptr;
     std::int64_t count = 0;
     std::int64_t grain = 1;
   };
-
-  /// Where a thread's share of [0, count) begins; of num_threads(), the end.
-  [[nodiscard]] std::int64_t first_of_share(std::int64_t count, std::int64_t thread) const {
-    return thread * count / num_threads();
-  }
 
   void run(const Job& job);
   void announce(int num_wanted);

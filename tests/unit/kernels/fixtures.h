@@ -170,6 +170,30 @@ inline std::shared_ptr<TestMatrix> dense_matrix(int out, int in, WeightType type
   return m;
 }
 
+/// The products of a row must have the same bits for any number of rows and threads; make_kernels(threads) makes a set.
+template <typename MakeKernels>
+void expect_same_bits_in_any_company(const TestMatrix& m, const MakeKernels& make_kernels) {
+  constexpr int kMostRows = 300;
+  const mx::array x = random_array({kMostRows, m.view.in_features}, 5);
+  const auto alone = make_kernels(1)->make_matrix(m.view);
+  std::vector<std::uint32_t> expected;
+  for (int row = 0; row < kMostRows; ++row) {
+    const auto bits = bits_of(alone->multiply(rows_of(x, row, row + 1)));
+    expected.insert(expected.end(), bits.begin(), bits.end());
+  }
+  for (const int threads : {1, 2, 4}) {
+    const auto kernels = make_kernels(threads);
+    const auto matrix = kernels->make_matrix(m.view);
+    for (const int rows : {1,  2,  3,  4,  5,  6,  7,  8,  9,   10,  11,  12,  13,  16,  17,
+                           19, 20, 21, 22, 23, 24, 25, 33, 128, 132, 133, 134, 137, 142, kMostRows}) {
+      const auto count = static_cast<std::ptrdiff_t>(rows) * m.view.out_features;
+      const std::vector<std::uint32_t> wanted(expected.end() - count, expected.end());
+      ASSERT_EQ(bits_of(matrix->multiply(rows_of(x, kMostRows - rows, kMostRows))), wanted)
+          << rows << " rows, " << threads << " threads, bits " << m.view.bits;
+    }
+  }
+}
+
 /// One row of a batch: tokens that are computed already and tokens of this step.
 struct RowLengths {
   int computed = 0;

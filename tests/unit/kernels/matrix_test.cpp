@@ -98,31 +98,13 @@ TEST_P(MatrixTest, MultipliesVerySmallAndVeryLargeActivations) {
 
 /// The result of one row must have the same bits whatever comes with it and whoever computes it.
 TEST_P(MatrixTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
-  constexpr int kMaxRows = 300;
   for (const auto& m :
        {quantized_matrix(203, 576, 4, 32, WeightType::kF16), quantized_matrix(203, 576, 8, 64, WeightType::kF32),
         quantized_matrix(96, 1536, 4, 128, WeightType::kBF16), quantized_matrix(40, 320, 5, 32, WeightType::kF16),
         quantized_matrix(40, 320, 6, 16, WeightType::kF32), quantized_matrix(40, 320, 3, 32, WeightType::kF16),
         quantized_matrix(40, 336, 2, 16, WeightType::kF32), dense_matrix(203, 577, WeightType::kBF16),
         dense_matrix(64, 576, WeightType::kF32)}) {
-    const int in = m->view.in_features;
-    const mx::array x = random_array({kMaxRows, in}, 5);
-    const auto alone = cpu(1)->make_matrix(m->view);
-    std::vector<std::uint32_t> expected;
-    for (int row = 0; row < kMaxRows; ++row) {
-      const auto bits = bits_of(alone->multiply(rows_of(x, row, row + 1)));
-      expected.insert(expected.end(), bits.begin(), bits.end());
-    }
-    for (const int threads : {1, 2, 4}) {
-      const auto kernels = cpu(threads);
-      const auto matrix = kernels->make_matrix(m->view);
-      for (const int rows : {1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 24, 25, 33, 128, 133, 137, 142, kMaxRows}) {
-        const auto count = static_cast<std::ptrdiff_t>(rows) * m->view.out_features;
-        const std::vector<std::uint32_t> wanted(expected.end() - count, expected.end());
-        ASSERT_EQ(bits_of(matrix->multiply(rows_of(x, kMaxRows - rows, kMaxRows))), wanted)
-            << rows << " rows, " << threads << " threads, bits " << m->view.bits;
-      }
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_same_bits_in_any_company(*m, [](int threads) { return cpu(threads); }));
   }
 }
 

@@ -167,29 +167,11 @@ TEST_P(RoundedMatmulTest, RoundsToTheNearestInteger) {
 }
 
 TEST_P(RoundedMatmulTest, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
-  constexpr int kMaxRows = 300;
   for (const auto& m :
        {quantized_matrix(203, 576, 4, 32, WeightType::kF16), quantized_matrix(203, 576, 8, 64, WeightType::kF32),
         quantized_matrix(96, 1536, 4, 128, WeightType::kBF16),
         quantized_matrix(77, 21 * group_sizes().front(), 8, group_sizes().front(), WeightType::kF16)}) {
-    const mx::array x = random_array({kMaxRows, m->view.in_features}, 5);
-    const auto alone = rounding(1)->make_matrix(m->view);
-    std::vector<std::uint32_t> expected;
-    for (int row = 0; row < kMaxRows; ++row) {
-      const auto bits = bits_of(alone->multiply(rows_of(x, row, row + 1)));
-      expected.insert(expected.end(), bits.begin(), bits.end());
-    }
-    for (const int threads : {1, 2, 4}) {
-      const auto kernels = rounding(threads);
-      const auto matrix = kernels->make_matrix(m->view);
-      for (const int rows : {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,  13,  16,
-                             17, 19, 20, 21, 22, 23, 24, 25, 33, 128, 132, 133, 134, kMaxRows}) {
-        const auto count = static_cast<std::ptrdiff_t>(rows) * m->view.out_features;
-        const std::vector<std::uint32_t> wanted(expected.end() - count, expected.end());
-        ASSERT_EQ(bits_of(matrix->multiply(rows_of(x, kMaxRows - rows, kMaxRows))), wanted)
-            << rows << " rows, " << threads << " threads, bits " << m->view.bits;
-      }
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_same_bits_in_any_company(*m, [](int threads) { return rounding(threads); }));
   }
 }
 

@@ -17,12 +17,13 @@
 namespace redpoll::kernels::cpu {
 namespace {
 
-/// Sums [0, count) in parts and checks that each index was visited once.
+/// Visits [0, count) in parts and checks that each is as long as it was asked for, and each index was visited once.
 void expect_every_index_once(ThreadTeam& team, std::int64_t count, std::int64_t grain) {
   std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
   std::atomic<int> bad_parts{0};
+  const std::int64_t length = team.num_threads() == 1 ? count : grain;
   team.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    if (begin < 0 || begin >= end || end > count) bad_parts.fetch_add(1);
+    if (begin % length != 0 || end != std::min(begin + length, count)) bad_parts.fetch_add(1);
     for (std::int64_t i = begin; i < end; ++i) visits[static_cast<std::size_t>(i)].fetch_add(1);
   });
   EXPECT_EQ(bad_parts.load(), 0);
@@ -30,7 +31,7 @@ void expect_every_index_once(ThreadTeam& team, std::int64_t count, std::int64_t 
 }
 
 TEST(ThreadTeamTest, VisitsEveryIndexOnce) {
-  for (const int threads : {1, 2, 3, 5}) {
+  for (const int threads : {1, 2, 3, 5, 16}) {
     ThreadTeam team(threads);
     EXPECT_EQ(team.num_threads(), threads);
     for (const std::int64_t count : {0, 1, 2, 7, 64, 1'000}) {
