@@ -1,5 +1,6 @@
-"""llama.cpp, built from the source distribution of PyPI's llama-cpp-python, which carries it whole. Everything lands in
-one folder, is checked against a pinned hash, and is left alone when it is there already.
+"""llama.cpp, built from the source distribution of PyPI's llama-cpp-python, which carries it whole, and a Python with
+mlx-lm. Everything lands in one folder and is left alone when it is there already; llama.cpp's source is checked against
+a pinned hash.
 """
 
 import pathlib
@@ -10,6 +11,8 @@ import sys
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 TARGETS = ["llama-bench", "llama-server", "llama-quantize"]
+
+MLX_LM = ["mlx-lm==0.32.2", "mlx[cpu]==0.32.4"]  # of MLX, the release that Redpoll is built with
 
 COMMON = [
     "-DCMAKE_BUILD_TYPE=Release",
@@ -56,6 +59,17 @@ def build(folder: pathlib.Path, isa: str) -> pathlib.Path:
         run(["cmake", "-S", source(folder) / "vendor" / "llama.cpp", "-B", target, "-G", "Ninja", *COMMON, *FLAGS[isa]])
     run(["ninja", "-C", target, *TARGETS])
     return target / "bin"
+
+
+def mlx_python(folder: pathlib.Path) -> pathlib.Path:
+    """A Python that has mlx-lm."""
+    target = folder / "mlx-lm"
+    if not target.exists():
+        fresh = folder / "mlx-lm.part"
+        run([sys.executable, "-m", "venv", "--clear", fresh])
+        run([fresh / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *MLX_LM])
+        fresh.rename(target)
+    return target / "bin" / "python"
 
 
 def requantize(programs: pathlib.Path, model: pathlib.Path, target: pathlib.Path, embedding: str) -> pathlib.Path:

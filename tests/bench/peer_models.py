@@ -37,6 +37,8 @@ class Shape:
 
 LLAMA_3_2_1B = Shape(hidden=2048, layers=16, heads=32, kv_heads=8, head_dim=64, intermediate=8192, vocab=128256,
                      context=131072)
+SMOLLM2_135M = Shape(hidden=576, layers=30, heads=9, kv_heads=3, head_dim=64, intermediate=1536, vocab=49152,
+                     context=8192, rope_theta=100000.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ LONG_PROMPT = 4030
 ROWS = [
     Row("decode", "decode, 1 stream", "tok/s"),
     Row("decode-2048", "decode at depth 2,048", "tok/s"),
+    Row("prefill-128", "prefill 128", "tok/s"),
     Row("prefill-512", "prefill 512", "tok/s"),
     Row("prefill-2048", "prefill 2,048", "tok/s"),
     Row("streams", "8 streams over HTTP", "tok/s"),
@@ -64,6 +65,7 @@ def check_same_prompts(turns: list[dict[str, float]]) -> None:
 MEASUREMENTS = [
     engine("decode", Engine(decode=DECODE_TOKENS)),
     engine("decode-2048", Engine(decode=DECODE_TOKENS, depth=2048)),
+    engine("prefill-128", Engine(prefill=128)),
     engine("prefill-512", Engine(prefill=512)),
     engine("prefill-2048", Engine(prefill=2048)),
     Measurement(["streams", "ttft-8"], take_streams),

@@ -1,4 +1,4 @@
-"""The two programs that are compared, behind one interface: measure the engine alone, and serve a model over HTTP."""
+"""The programs that are compared, behind one interface: measure the engine alone, and (not mlx-lm) serve over HTTP."""
 
 import dataclasses
 import json
@@ -64,6 +64,21 @@ class LlamaCpp:
     def serve_command(self, port: int, context: int, streams: int) -> list:
         return [self.programs / "llama-server", "-m", self.model, "-t", self.threads, "-tb", self.threads,
                 "--port", port, "-c", context, "-np", streams, "--no-ui"]  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class MlxLm:
+    """The engine alone. Its arrays take all cores that its process may use."""
+
+    python: pathlib.Path
+    model: pathlib.Path
+    name: str
+    environment: dict
+
+    def rate(self, what: Engine) -> float:
+        script = pathlib.Path(__file__).with_name("peer_mlx.py")
+        report = output([self.python, script, self.model, what.prefill, what.decode], self.environment)
+        return json.loads(report)["tokens_per_s"]
 
 
 class Server:

