@@ -42,9 +42,13 @@ std::string base_name(const fs::path& path) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+// A tensor as the fingerprint knows it.
+std::string tensor_text(const std::string& name, std::string_view type, std::span<const std::int64_t> shape) {
+  return name + " " + std::string(type) + " " + shape_text(shape);
+}
+
 // What both formats have in common once their parts are read.
-void finish(Checkpoint& checkpoint, std::string_view config_text,
-            std::span<const std::shared_ptr<const MappedFile>> files) {
+void finish(Checkpoint& checkpoint) {
   if (!checkpoint.config.raw.contains("tie_word_embeddings")) {
     checkpoint.config.tie_word_embeddings = !checkpoint.parameters.contains("lm_head.weight") &&
                                             !checkpoint.parameters.contains("language_model.lm_head.weight");
@@ -54,7 +58,6 @@ void finish(Checkpoint& checkpoint, std::string_view config_text,
     ids.insert(ids.end(), more->begin(), more->end());
   }
   normalise_ids(ids);
-  checkpoint.fingerprint = fingerprint(config_text, checkpoint.parameters, files);
 }
 
 Result<Checkpoint> open_folder(const fs::path& folder) {
@@ -84,7 +87,13 @@ Result<Checkpoint> open_folder(const fs::path& folder) {
   checkpoint.named_chat_templates = std::move(tokenizer.named_chat_templates);
   ASSIGN_OR_RETURN(checkpoint.generation, read_generation_defaults(folder));
   checkpoint.license = read_license(folder);
-  finish(checkpoint, *config_text, weights.files);
+  finish(checkpoint);
+  std::vector<std::string> tensors;
+  for (const std::string& name : checkpoint.parameters.names()) {
+    const Tensor tensor = *checkpoint.parameters.read(name);
+    tensors.push_back(tensor_text(name, dtype_name(tensor.dtype), tensor.shape));
+  }
+  checkpoint.fingerprint = fingerprint(*config_text, tensors, weights.files);
   return checkpoint;
 }
 
@@ -133,7 +142,12 @@ Result<Checkpoint> open_gguf(const fs::path& path) {
   if (!quantization) return in_file(path, std::move(quantization).error());
   checkpoint.quantization = std::move(*quantization);
   ASSIGN_OR_RETURN(checkpoint.parameters, read_gguf_parameters(file, checkpoint.config));
-  finish(checkpoint, config_text, {&mapped, 1});
+  finish(checkpoint);
+  std::vector<std::string> tensors;
+  for (const GgufTensor& tensor : file.tensors()) {
+    tensors.push_back(tensor_text(tensor.name, gguf_type_name(tensor.type), tensor.shape));
+  }
+  checkpoint.fingerprint = fingerprint(config_text, tensors, {&mapped, 1});
   return checkpoint;
 }
 

@@ -52,9 +52,9 @@ struct Checkpoint {
   GenerationDefaults generation;
 };
 
-/// Opens a folder with config.json or a .gguf file. Maps safetensors without reading them; a GGUF's quantized tensors
-/// are repacked into MLX's affine layout, which takes about a second per two gigabytes and core. kNotFound lists near
-/// matches of the path; kCorruptFile for files that contradict themselves; kUnsupported names what is not known.
+/// Opens a folder with config.json or a .gguf file. Maps the weights without reading them; a GGUF's quantized tensors
+/// are repacked into MLX's affine layout when they are read. kNotFound lists near matches of the path; kCorruptFile for
+/// files that contradict themselves; kUnsupported names what is not known.
 [[nodiscard]] Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder_or_gguf);
 
 }  // namespace redpoll::checkpoint

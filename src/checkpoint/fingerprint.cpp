@@ -22,7 +22,7 @@ void add_sample(Sha256& hash, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::string fingerprint(std::string_view config_text, const ParameterMap& parameters,
+std::string fingerprint(std::string_view config_text, std::span<const std::string> tensors,
                         std::span<const std::shared_ptr<const MappedFile>> files) {
   Sha256 hash;
   // Lengths go before contents, so that no two different lists run together into the same bytes.
@@ -32,11 +32,7 @@ std::string fingerprint(std::string_view config_text, const ParameterMap& parame
   };
   add_text("redpoll checkpoint 1");
   add_text(config_text);
-  for (const auto& [name, tensor] : parameters) {
-    add_text(name);
-    add_text(dtype_name(tensor.dtype));
-    add_text(shape_text(tensor.shape));
-  }
+  for (const std::string& tensor : tensors) add_text(tensor);
   for (const auto& file : files) {
     add_text(std::to_string(file->bytes().size()));
     add_sample(hash, file->bytes());

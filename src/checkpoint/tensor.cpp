@@ -109,12 +109,17 @@ Tensor make_tensor(DType dtype, std::vector<std::int64_t> shape, std::span<const
 }
 
 bool ParameterMap::insert(std::string name, Tensor tensor) {
-  return tensors_.insert({std::move(name), std::move(tensor)}).second;
+  return insert(std::move(name), [tensor = std::move(tensor)] { return tensor; });
 }
 
-const Tensor* ParameterMap::find(std::string_view name) const {
+bool ParameterMap::insert(std::string name, std::function<Tensor()> make) {
+  return tensors_.emplace(std::move(name), std::move(make)).second;
+}
+
+std::optional<Tensor> ParameterMap::read(std::string_view name) const {
   const auto found = tensors_.find(name);
-  return found == tensors_.end() ? nullptr : &found->second;
+  if (found == tensors_.end()) return std::nullopt;
+  return found->second();
 }
 
 std::vector<std::string> ParameterMap::names(std::string_view prefix) const {

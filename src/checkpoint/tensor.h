@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -79,19 +80,19 @@ class ParameterMap {
  public:
   /// False, changing nothing, if the name is taken.
   bool insert(std::string name, Tensor tensor);
-  /// nullptr if there is no such tensor. The pointer lives as long as the map is not changed.
-  [[nodiscard]] const Tensor* find(std::string_view name) const;
-  [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// A tensor that `make` computes anew whenever it is read, from any thread, so that it takes no memory before and
+  /// none after.
+  bool insert(std::string name, std::function<Tensor()> make);
+  /// nullopt if there is no such tensor.
+  [[nodiscard]] std::optional<Tensor> read(std::string_view name) const;
+  [[nodiscard]] bool contains(std::string_view name) const { return tensors_.contains(name); }
   /// All names that start with `prefix`, sorted. Costs no more than what it finds.
   [[nodiscard]] std::vector<std::string> names(std::string_view prefix = {}) const;
   [[nodiscard]] std::size_t size() const { return tensors_.size(); }
   [[nodiscard]] bool empty() const { return tensors_.empty(); }
 
-  [[nodiscard]] auto begin() const { return tensors_.begin(); }
-  [[nodiscard]] auto end() const { return tensors_.end(); }
-
  private:
-  std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<std::string, std::function<Tensor()>, std::less<>> tensors_;
 };
 
 }  // namespace redpoll::checkpoint

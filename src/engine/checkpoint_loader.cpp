@@ -21,8 +21,7 @@ Status check_activations(const checkpoint::Checkpoint& checkpoint, std::optional
   const kernels::Activations activations = wanted.value_or(kernels::Activations::kFloat32);
   if (activations == kernels::Activations::kFloat32) return {};
   constexpr std::string_view kScales = ".scales";  // beside the weight of a quantized module
-  const bool is_any_rounded = std::ranges::any_of(checkpoint.parameters, [&](const auto& parameter) {
-    const std::string_view name = parameter.first;
+  const bool is_any_rounded = std::ranges::any_of(checkpoint.parameters.names(), [&](std::string_view name) {
     if (!name.ends_with(kScales)) return false;
     const auto spec = checkpoint.quantization.spec_for(name.substr(0, name.size() - kScales.size()));
     return spec && kernels::activations_met(activations, spec->bits, spec->group_size) == activations;

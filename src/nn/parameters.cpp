@@ -29,6 +29,11 @@ mx::Dtype mlx_type(kernels::WeightType type) {
   return mx::float32;
 }
 
+using Storage = std::shared_ptr<const void>;
+
+// Keeps both alive.
+Storage both(const Storage& a, const Storage& b) { return std::make_shared<std::pair<Storage, Storage>>(a, b); }
+
 // The first few of a list and how many there are, so that a checkpoint of another family does not print a thousand.
 std::string joined(const std::vector<std::string>& items, std::string_view separator) {
   constexpr std::size_t kShown = 8;
@@ -49,9 +54,9 @@ Scope Parameters::root() {
   return language["model"]["embed_tokens"].has("weight") ? language : whole;
 }
 
-const checkpoint::Tensor* Parameters::read(const std::string& name) {
-  const checkpoint::Tensor* tensor = checkpoint_.parameters.find(name);
-  if (tensor != nullptr) read_.insert(name);
+std::optional<checkpoint::Tensor> Parameters::read(const std::string& name) {
+  std::optional<checkpoint::Tensor> tensor = checkpoint_.parameters.read(name);
+  if (tensor) read_.insert(name);
   return tensor;
 }
 
@@ -76,7 +81,7 @@ std::string Scope::full(std::string_view name) const { return prefix_ + std::str
 
 Scope Scope::operator[](std::string_view name) const { return {parameters_, full(name) + "."}; }
 
-bool Scope::has(std::string_view name) const { return parameters_.checkpoint_.parameters.find(full(name)) != nullptr; }
+bool Scope::has(std::string_view name) const { return parameters_.checkpoint_.parameters.contains(full(name)); }
 
 void Scope::ignore() const {
   for (std::string& name : parameters_.checkpoint_.parameters.names(prefix_)) {
@@ -84,23 +89,24 @@ void Scope::ignore() const {
   }
 }
 
-const checkpoint::Tensor* Scope::expect(std::string_view name, const std::vector<std::int64_t>& shape) const {
-  const checkpoint::Tensor* tensor = parameters_.read(full(name));
-  if (tensor == nullptr) {
+std::optional<checkpoint::Tensor> Scope::expect(std::string_view name,
+                                                const std::vector<std::int64_t>& shape) const {
+  std::optional<checkpoint::Tensor> tensor = parameters_.read(full(name));
+  if (!tensor) {
     parameters_.record(full(name) + " is missing");
-    return nullptr;
+    return std::nullopt;
   }
   if (tensor->shape != shape) {
     parameters_.record(full(name) + " has shape " + checkpoint::shape_text(tensor->shape) + ", expected " +
                        checkpoint::shape_text(shape));
-    return nullptr;
+    return std::nullopt;
   }
   return tensor;
 }
 
 mx::array Scope::vector(std::string_view name, int size) const {
-  const checkpoint::Tensor* tensor = expect(name, {size});
-  if (tensor == nullptr) return mx::zeros({size});
+  const std::optional<checkpoint::Tensor> tensor = expect(name, {size});
+  if (!tensor) return mx::zeros({size});
   const auto type = weight_type(tensor->dtype);
   if (!type) {
     parameters_.record(full(name) + " has type " + std::string(checkpoint::dtype_name(tensor->dtype)) +
@@ -121,17 +127,17 @@ std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_fe
   kernels::MatrixWeights weights;
   weights.out_features = out_features;
   weights.in_features = in_features;
-  const checkpoint::Tensor* weight = nullptr;
+  std::optional<checkpoint::Tensor> weight;
   if (has("scales")) {
     if (!add_quantization(weights)) return nullptr;
     weight = expect("weight", {out_features, static_cast<std::int64_t>(in_features) * weights.bits / 32});
-    if (weight != nullptr && weight->dtype != DType::kU32) {
+    if (weight && weight->dtype != DType::kU32) {
       parameters_.record(full("weight") + " is quantized and must be U32");
       return nullptr;
     }
   } else {
     weight = expect("weight", {out_features, in_features});
-    if (weight != nullptr) {
+    if (weight) {
       const auto type = weight_type(weight->dtype);
       if (!type) {
         parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
@@ -141,9 +147,9 @@ std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_fe
       weights.type = *type;
     }
   }
-  if (weight == nullptr) return nullptr;
+  if (!weight) return nullptr;
   weights.weight = weight->bytes;
-  weights.storage = weight->storage;
+  weights.storage = both(weight->storage, weights.storage);
   auto matrix = parameters_.kernels_.make_matrix(std::move(weights));
   parameters_.loaded_bytes_ += matrix->num_bytes();
   return matrix;
@@ -169,9 +175,9 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
     return false;
   }
   const std::vector<std::int64_t> shape = {weights.out_features, weights.in_features / spec->group_size};
-  const checkpoint::Tensor* scales = expect("scales", shape);
-  const checkpoint::Tensor* biases = expect("biases", shape);
-  if (scales == nullptr || biases == nullptr) return false;
+  const std::optional<checkpoint::Tensor> scales = expect("scales", shape);
+  const std::optional<checkpoint::Tensor> biases = expect("biases", shape);
+  if (!scales || !biases) return false;
   const auto type = weight_type(scales->dtype);
   if (!type || biases->dtype != scales->dtype) {
     parameters_.record(module + " needs scales and biases of one type, F32, F16 or BF16");
@@ -182,6 +188,7 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
   weights.group_size = spec->group_size;
   weights.scales = scales->bytes;
   weights.biases = biases->bytes;
+  weights.storage = both(scales->storage, biases->storage);
   return true;
 }
 

@@ -37,7 +37,7 @@ class Parameters {
 
  private:
   friend class Scope;
-  [[nodiscard]] const checkpoint::Tensor* read(const std::string& name);
+  [[nodiscard]] std::optional<checkpoint::Tensor> read(const std::string& name);
   void record(std::string problem) { problems_.push_back(std::move(problem)); }
 
   const checkpoint::Checkpoint& checkpoint_;
@@ -68,7 +68,8 @@ class Scope {
 
  private:
   [[nodiscard]] std::string full(std::string_view name) const;
-  [[nodiscard]] const checkpoint::Tensor* expect(std::string_view name, const std::vector<std::int64_t>& shape) const;
+  [[nodiscard]] std::optional<checkpoint::Tensor> expect(std::string_view name,
+                                                         const std::vector<std::int64_t>& shape) const;
   [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights) const;
 
   Parameters& parameters_;

@@ -23,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(checkpoint::QuantizationTable::parse(config->raw).has_value(), "our own quantization block is wrong");
   const auto parameters = checkpoint::read_gguf_parameters(*file, *config);
   if (!parameters) return 0;
-  for (const auto& [name, tensor] : *parameters) {
+  for (const std::string& name : parameters->names()) {
+    const checkpoint::Tensor tensor = parameters->read(name).value();
     CHECK(checkpoint::array_bytes(tensor.dtype, tensor.shape) == tensor.bytes.size(), "shape and bytes disagree");
   }
   return 0;

@@ -3,14 +3,28 @@
 mod bound;
 mod table;
 
-use tokenizers::{Encoding, Tokenizer};
+use tokenizers::models::bpe::BPE;
+use tokenizers::{
+    DecoderWrapper, Encoding, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, Tokenizer, TokenizerImpl,
+};
 
 use crate::abi::{bytes, guard, text, Array, Buffer, Failure, Ids, Status};
 use table::TokenTable;
 
+type BpeTokenizer =
+    TokenizerImpl<BPE, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+
+/// Most files hold a BPE model. Reading it as that spares what reading it as any model costs, the whole vocabulary as a
+/// tree of values before it is known which it is; whatever is wrong with the file is for the other way to say.
+fn parse(json: &[u8]) -> Result<Tokenizer, tokenizers::Error> {
+    match BpeTokenizer::from_bytes(json) {
+        Ok(tokenizer) => Ok(tokenizer.into()),
+        Err(_) => Tokenizer::from_bytes(json),
+    }
+}
+
 fn load(json: &[u8]) -> Result<Tokenizer, Failure> {
-    let mut tokenizer =
-        Tokenizer::from_bytes(json).map_err(|error| Failure::invalid(format!("tokenizer.json: {error}")))?;
+    let mut tokenizer = parse(json).map_err(|error| Failure::invalid(format!("tokenizer.json: {error}")))?;
     // Left over from training in many files. A server must not shorten or stretch what it is given.
     tokenizer.with_truncation(None).map_err(|error| Failure::invalid(format!("tokenizer.json: {error}")))?;
     tokenizer.with_padding(None);
@@ -144,6 +158,32 @@ mod tests {
         "stride":0},"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"Whitespace"},
         "post_processor":null,"decoder":null,
         "model":{"type":"WordLevel","vocab":{"a":0,"b":1,"?":2},"unk_token":"?"}}"#;
+
+    #[test]
+    fn a_bpe_file_read_as_such_is_the_same_tokenizer() {
+        let json = r#"{"version":"1.0","truncation":null,"padding":null,
+            "added_tokens":[{"id":3,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,
+            "normalized":false,"special":true}],"normalizer":{"type":"NFC"},
+            "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},
+            "post_processor":null,
+            "decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},
+            "model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,
+            "end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":true,
+            "vocab":{"a":0,"b":1,"ab":2,"<s>":3},"merges":["a b"]}}"#;
+        let any = Tokenizer::from_bytes(json).unwrap();
+        let bpe = Tokenizer::from(BpeTokenizer::from_bytes(json).unwrap());
+        assert_eq!(any.to_string(false).unwrap(), bpe.to_string(false).unwrap());
+        assert_eq!(parse(json.as_bytes()).unwrap().encode_fast("abb<s>", false).unwrap().get_ids(), [2, 1, 3]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_as_of_any_model() {
+        let wrong = WORDS.replace("WordLevel", "BPE");
+        assert_eq!(
+            load(wrong.as_bytes()).unwrap_err().message,
+            format!("tokenizer.json: {}", Tokenizer::from_bytes(&wrong).unwrap_err())
+        );
+    }
 
     #[test]
     fn truncation_in_the_file_is_ignored() {

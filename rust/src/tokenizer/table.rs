@@ -25,31 +25,45 @@ pub struct TokenTable {
 impl TokenTable {
     pub fn new(tokenizer: &Tokenizer) -> Result<Self, Failure> {
         let steps = Steps::new(tokenizer.get_decoder())?;
-        let vocabulary = tokenizer.get_vocab(true);
-        let size = vocabulary.values().max().map_or(0, |&largest| largest as usize + 1);
-        // A file may give any ids; the table has a place for each, so refuse what only exhausts memory.
-        if size > vocabulary.len().saturating_mul(4) + 65_536 {
-            return Err(Failure::invalid(format!(
-                "tokenizer.json: the largest token id is {}, but there are only {} tokens",
-                size - 1,
-                vocabulary.len()
-            )));
-        }
         let added = tokenizer.get_added_vocabulary();
+        // A file may give any ids; the table has a place for each, so refuse what only exhausts memory.
+        let count = tokenizer.get_vocab_size(true);
+        let most = count.saturating_mul(4).saturating_add(65_536);
         let mut table = Self { strips_leading_space: steps.strips_leading_space, ..Self::default() };
         table.offsets.push(0);
-        for id in 0..size as u32 {
-            let token = tokenizer.id_to_token(id);
+        let mut found = 0;
+        while found < count && table.flags.len() < most {
+            let token = u32::try_from(table.flags.len()).ok().and_then(|id| tokenizer.id_to_token(id));
             let special = token.as_ref().is_some_and(|token| added.is_special_token(token));
             table.flags.push((u8::from(token.is_some()) * KNOWN) | (u8::from(special) * SPECIAL));
             if let Some(token) = token {
+                found += 1;
                 table.bytes.extend(steps.bytes_of(&token)?);
             }
             let end = u32::try_from(table.bytes.len())
                 .map_err(|_| Failure::invalid("tokenizer.json: the tokens are longer than 4 GB together"))?;
             table.offsets.push(end);
         }
+        if found < count {
+            table.end_at_largest_id(tokenizer, most)?;
+        }
         Ok(table)
+    }
+
+    /// For files whose ids end beyond the table, or in which tokens share one.
+    fn end_at_largest_id(&mut self, tokenizer: &Tokenizer, most: usize) -> Result<(), Failure> {
+        let vocabulary = tokenizer.get_vocab(true);
+        let size = vocabulary.values().max().map_or(0, |&largest| largest as usize + 1);
+        if size > most {
+            return Err(Failure::invalid(format!(
+                "tokenizer.json: the largest token id is {}, but there are only {} tokens",
+                size - 1,
+                vocabulary.len()
+            )));
+        }
+        self.flags.truncate(size);
+        self.offsets.truncate(size + 1);
+        Ok(())
     }
 }
 
@@ -171,6 +185,28 @@ mod tests {
 
     fn bytes(table: &TokenTable, id: usize) -> &[u8] {
         &table.bytes[table.offsets[id] as usize..table.offsets[id + 1] as usize]
+    }
+
+    fn table_of_vocabulary(vocabulary: &str) -> Result<TokenTable, Failure> {
+        let json = format!(
+            r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+            "pre_tokenizer":null,"post_processor":null,
+            "decoder":{{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true}},
+            "model":{{"type":"WordLevel","vocab":{vocabulary},"unk_token":"a"}}}}"#
+        );
+        TokenTable::new(&json.parse().unwrap())
+    }
+
+    #[test]
+    fn ids_may_have_gaps_or_be_shared_but_not_exhaust_memory() {
+        assert_eq!(table_of_vocabulary(r#"{"a":0,"b":3}"#).unwrap().flags, [KNOWN, 0, 0, KNOWN]);
+        let shared = table_of_vocabulary(r#"{"a":0,"b":1,"c":1}"#).unwrap();
+        assert_eq!((shared.flags.len(), shared.offsets.len()), (2, 3));
+        assert_eq!(table_of_vocabulary(r#"{"a":0,"b":65543}"#).unwrap().flags.len(), 65_544);
+        assert_eq!(
+            table_of_vocabulary(r#"{"a":0,"b":65544}"#).unwrap_err().message,
+            "tokenizer.json: the largest token id is 65544, but there are only 2 tokens"
+        );
     }
 
     #[test]

@@ -15,8 +15,9 @@ namespace redpoll::checkpoint {
 /// an architecture that is not known; kCorruptFile a metadata value that is missing.
 [[nodiscard]] Result<json::object> read_gguf_config(const GgufFile& file);
 
-/// The tensors under Hugging Face names, quantized ones as weight, scales and biases in MLX's affine layout. Uses all
-/// cores for large files. kUnsupported names the tensor and type that cannot be read.
+/// The tensors under Hugging Face names, quantized ones as weight, scales and biases in MLX's affine layout. Those are
+/// converted when they are read, large ones on all cores; whoever reads the three one after the other has them converted
+/// once. kUnsupported names the tensor and type that cannot be read.
 [[nodiscard]] Result<ParameterMap> read_gguf_parameters(const GgufFile& file, const Config& config);
 
 }  // namespace redpoll::checkpoint

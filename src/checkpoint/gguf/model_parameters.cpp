@@ -1,6 +1,11 @@
 // GGUF tensors to parameters with Hugging Face names.
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/thread_pool.h"
@@ -11,15 +16,14 @@
 namespace redpoll::checkpoint {
 namespace {
 
-// One tensor's conversion: planned and checked on the calling thread, done on any.
-struct Job {
-  const GgufTensor* tensor = nullptr;
+// Where a tensor goes, checked when the file is opened.
+struct Plan {
+  GgufTensor tensor;
   HuggingFaceName name;
   RowOrder order;
-  std::vector<std::pair<std::string, Tensor>> results;
 };
 
-Result<Job> plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchitecture& architecture,
+Result<Plan> make_plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchitecture& architecture,
                  const Config& config) {
   auto name = hugging_face_name(tensor.name);
   const auto unsupported = [&](const std::string& what) {
@@ -34,43 +38,66 @@ Result<Job> plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchi
   if (affine_shape(tensor.type).bits > 0 && (tensor.shape.size() != 2 || name->suffix != "weight")) {
     return unsupported("has the quantized type " + gguf_type_name(tensor.type) + " but is not a matrix");
   }
-  Job job{&tensor, std::move(*name), {.rows = tensor.shape[0]}, {}};
-  if (architecture.has_permuted_heads && job.name.heads != HuggingFaceName::Heads::kNone) {
-    job.order.heads =
-        job.name.heads == HuggingFaceName::Heads::kQuery ? config.num_attention_heads : config.num_key_value_heads;
-    if (job.order.heads == 0 || job.order.rows % (2 * job.order.heads) != 0) {
+  Plan plan{tensor, std::move(*name), {.rows = tensor.shape[0]}};
+  if (architecture.has_permuted_heads && plan.name.heads != HuggingFaceName::Heads::kNone) {
+    plan.order.heads =
+        plan.name.heads == HuggingFaceName::Heads::kQuery ? config.num_attention_heads : config.num_key_value_heads;
+    if (plan.order.heads == 0 || plan.order.rows % (2 * plan.order.heads) != 0) {
       return fail(ErrorCode::kCorruptFile, file.name() + ": tensor '" + tensor.name + "' has " +
-                                               std::to_string(job.order.rows) + " rows, which " +
-                                               std::to_string(job.order.heads) + " heads of even size do not fill");
+                                               std::to_string(plan.order.rows) + " rows, which " +
+                                               std::to_string(plan.order.heads) + " heads of even size do not fill");
     }
   }
-  return job;
+  return plan;
 }
 
-void run(Job& job, const std::shared_ptr<const void>& storage) {
-  const std::string prefix = job.name.module + ".";
-  if (affine_shape(job.tensor->type).bits == 0) {
-    job.results.emplace_back(prefix + std::string(job.name.suffix), repack_dense(*job.tensor, job.order, storage));
-    return;
+// Quantized tensors, converted when they are read: one at a time is in memory, the last, because its weight, scales and
+// biases are read apart. Used from any thread.
+class AffineReader {
+ public:
+  explicit AffineReader(std::shared_ptr<const void> storage) : storage_(std::move(storage)) {}
+
+  Tensor read(const Plan& plan, Tensor AffineTensors::* part) {
+    const std::scoped_lock lock(mutex_);
+    if (last_ != &plan) {
+      tensors_ = {};  // before the next ones take memory
+      last_ = &plan;
+      tensors_ = repack_affine(plan.tensor, plan.order, [this](int count, const auto& work) { run_all(count, work); });
+    }
+    return tensors_.*part;
   }
-  AffineTensors affine = repack_affine(*job.tensor, job.order);
-  job.results.emplace_back(prefix + "weight", std::move(affine.weight));
-  job.results.emplace_back(prefix + "scales", std::move(affine.scales));
-  job.results.emplace_back(prefix + "biases", std::move(affine.biases));
-}
 
-void run_all(std::vector<Job>& jobs, const GgufFile& file) {
-  constexpr std::size_t kWorthThreads = 1 << 20;
-  std::size_t total = 0;
-  for (const Job& job : jobs) total += job.tensor->bytes.size();
-  const unsigned num_threads = total < kWorthThreads ? 1 : std::max(1U, std::thread::hardware_concurrency());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < jobs.size(); i = next++) run(jobs[i], file.storage());
-  };
-  if (num_threads == 1) return work();
-  ThreadPool pool(static_cast<int>(num_threads));  // its destructor waits
-  for (unsigned i = 0; i < num_threads; ++i) pool.post(work);
+ private:
+  /// On this thread and, for tensors of many parts, on one for each other core.
+  void run_all(int count, const std::function<void(int)>& work) {
+    const int num_cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int num_helpers = std::min(num_cores, count) - 1;
+    std::atomic<int> next = 0;
+    std::latch done(num_helpers);
+    const auto run = [&] {
+      for (int i = next++; i < count; i = next++) work(i);
+    };
+    if (num_helpers > 0 && !helpers_) helpers_.emplace(num_cores - 1);
+    for (int i = 0; i < num_helpers; ++i) {
+      helpers_->post([&] {
+        run();
+        done.count_down();
+      });
+    }
+    run();
+    done.wait();
+  }
+
+  const std::shared_ptr<const void> storage_;  // of what the plans view
+  std::mutex mutex_;                           // guards what follows
+  std::optional<ThreadPool> helpers_;
+  const Plan* last_ = nullptr;
+  AffineTensors tensors_;
+};
+
+void insert(ParameterMap& parameters, std::string name, std::function<Tensor()> make) {
+  const bool is_new = parameters.insert(std::move(name), std::move(make));
+  CHECK(is_new, "different tensor names have different parameter names");
 }
 
 }  // namespace
@@ -79,21 +106,24 @@ Result<ParameterMap> read_gguf_parameters(const GgufFile& file, const Config& co
   ASSIGN_OR_RETURN(const auto name, file.text("general.architecture"));
   const GgufArchitecture* architecture = find_gguf_architecture(name.value_or(""));
   CHECK(architecture != nullptr, "read_gguf_config accepts known architectures only");
-  std::vector<Job> jobs;
+  ParameterMap parameters;
+  const auto reader = std::make_shared<AffineReader>(file.storage());
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.name == kRopeFactorsTensor) continue;
-    ASSIGN_OR_RETURN(Job job, plan(file, tensor, *architecture, config));
-    jobs.push_back(std::move(job));
-  }
-  // Large ones first, so that no core is left alone with the embedding at the end.
-  std::ranges::sort(jobs, std::ranges::greater(), [](const Job& job) { return job.tensor->bytes.size(); });
-  run_all(jobs, file);
-  ParameterMap parameters;
-  for (Job& job : jobs) {
-    for (auto& [parameter, tensor] : job.results) {
-      const bool is_new = parameters.insert(std::move(parameter), std::move(tensor));
-      CHECK(is_new, "different tensor names have different parameter names");
+    ASSIGN_OR_RETURN(Plan made, make_plan(file, tensor, *architecture, config));
+    const auto plan = std::make_shared<const Plan>(std::move(made));
+    const std::string prefix = plan->name.module + ".";
+    if (affine_shape(tensor.type).bits == 0) {
+      insert(parameters, prefix + std::string(plan->name.suffix),
+             [plan, storage = file.storage()] { return repack_dense(plan->tensor, plan->order, storage); });
+      continue;
     }
+    const auto insert_part = [&](const char* suffix, Tensor AffineTensors::* part) {
+      insert(parameters, prefix + suffix, [reader, plan, part] { return reader->read(*plan, part); });
+    };
+    insert_part("weight", &AffineTensors::weight);
+    insert_part("scales", &AffineTensors::scales);
+    insert_part("biases", &AffineTensors::biases);
   }
   return parameters;
 }

@@ -1,6 +1,7 @@
 #include "checkpoint/gguf/repack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "checkpoint/gguf/half.h"
@@ -141,44 +142,83 @@ void unpack_q6_k(const Byte* block, Unpacked& out) {
   }
 }
 
-// Eight bytes, each below 2^bits, to 8 * bits contiguous bits. Each step joins neighbours: bytes to 16-bit lanes, those
+// Eight bytes, each below 2^Bits, to 8 * Bits contiguous bits. Each step joins neighbours: bytes to 16-bit lanes, those
 // to 32, those to 64.
-std::uint64_t join_eight(const Byte* q, unsigned bits) {
+template <unsigned Bits>
+std::uint64_t join_eight(const Byte* q) {
   std::uint64_t x = 0;
   std::memcpy(&x, q, sizeof x);
-  x = (x & 0x00FF00FF00FF00FFULL) | (x & 0xFF00FF00FF00FF00ULL) >> (8 - bits);
-  x = (x & 0x0000FFFF0000FFFFULL) | (x & 0xFFFF0000FFFF0000ULL) >> (16 - 2 * bits);
-  return (x & 0x00000000FFFFFFFFULL) | (x & 0xFFFFFFFF00000000ULL) >> (32 - 4 * bits);
+  x = (x & 0x00FF00FF00FF00FFULL) | (x & 0xFF00FF00FF00FF00ULL) >> (8 - Bits);
+  x = (x & 0x0000FFFF0000FFFFULL) | (x & 0xFFFF0000FFFF0000ULL) >> (16 - 2 * Bits);
+  return (x & 0x00000000FFFFFFFFULL) | (x & 0xFFFFFFFF00000000ULL) >> (32 - 4 * Bits);
 }
 
-void pack(const Byte* q, int count, unsigned bits, Byte* out) {
-  if (bits == 8) {
-    std::memcpy(out, q, static_cast<std::size_t>(count));
-    return;
+template <unsigned Bits>
+void pack(const Byte* q, int count, Byte* out) {
+  for (int i = 0; i < count; i += 8, out += Bits) {
+    const std::uint64_t joined = join_eight<Bits>(q + i);
+    std::memcpy(out, &joined, Bits);  // 8 values of Bits bits are Bits bytes
   }
-  for (int i = 0; i < count; i += 8, out += bits) {
-    const std::uint64_t joined = join_eight(q + i, bits);
-    std::memcpy(out, &joined, bits);  // 8 values of `bits` bits are `bits` bytes
+}
+
+template <>
+void pack<8>(const Byte* q, int count, Byte* out) {
+  std::memcpy(out, q, static_cast<std::size_t>(count));
+}
+
+// A matrix on its way from blocks to MLX's layout.
+struct Rows {
+  const GgufTensor& tensor;
+  const RowOrder& order;
+  Byte* weight;   // (rows, columns * bits / 8)
+  float* scales;  // (rows, groups)
+  float* biases;
+};
+
+const Byte* row_bytes(const GgufTensor& tensor, const RowOrder& order, std::int64_t row) {
+  const std::size_t stride = tensor.bytes.size() / static_cast<std::size_t>(order.rows);
+  return reinterpret_cast<const Byte*>(tensor.bytes.data()) + static_cast<std::size_t>(order.source(row)) * stride;
+}
+
+using Unpack = void (*)(const Byte* block, Unpacked& out);
+
+// Rows [begin, end). All that belongs to the format is a constant, so that the loops over a block are written out.
+template <unsigned Bits, int GroupSize, int BlockElements, int BlockBytes, Unpack unpack>
+void repack_rows(const Rows& rows, std::int64_t begin, std::int64_t end) {
+  constexpr int kGroups = BlockElements / GroupSize;
+  constexpr int kPackedBytes = BlockElements / 8 * static_cast<int>(Bits);
+  const std::int64_t blocks = rows.tensor.shape[1] / BlockElements;
+  Byte* packed = rows.weight + begin * blocks * kPackedBytes;
+  float* scales = rows.scales + begin * blocks * kGroups;
+  float* biases = rows.biases + begin * blocks * kGroups;
+  Unpacked unpacked;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const Byte* source = row_bytes(rows.tensor, rows.order, row);
+    for (std::int64_t block = 0; block < blocks; ++block, source += BlockBytes, packed += kPackedBytes) {
+      unpack(source, unpacked);
+      pack<Bits>(unpacked.q, BlockElements, packed);
+      scales = std::copy_n(unpacked.scales, kGroups, scales);
+      biases = std::copy_n(unpacked.biases, kGroups, biases);
+    }
   }
 }
 
 struct AffineFormat {
-  unsigned bits;
-  int group_size;
-  void (*unpack)(const Byte* block, Unpacked& out);
+  AffineShape shape;
+  void (*repack_rows)(const Rows& rows, std::int64_t begin, std::int64_t end) = nullptr;
 };
 
 AffineFormat affine_format(std::uint32_t type) {
   switch (static_cast<GgufType>(type)) {
-    case GgufType::kQ40: return {4, 32, unpack_q4_0};
-    case GgufType::kQ41: return {4, 32, unpack_q4_1};
-    case GgufType::kQ50: return {5, 32, unpack_q5_0};
-    case GgufType::kQ51: return {5, 32, unpack_q5_1};
-    case GgufType::kQ80: return {8, 32, unpack_q8_0};
-    case GgufType::kQ4K: return {4, 32, unpack_q4_k};
-    case GgufType::kQ5K: return {5, 32, unpack_q5_k};
-    case GgufType::kQ6K: return {6, 16, unpack_q6_k};
-    default: return {0, 0, nullptr};
+    case GgufType::kQ40: return {{4, 32}, repack_rows<4, 32, 32, 18, unpack_q4_0>};
+    case GgufType::kQ41: return {{4, 32}, repack_rows<4, 32, 32, 20, unpack_q4_1>};
+    case GgufType::kQ50: return {{5, 32}, repack_rows<5, 32, 32, 22, unpack_q5_0>};
+    case GgufType::kQ51: return {{5, 32}, repack_rows<5, 32, 32, 24, unpack_q5_1>};
+    case GgufType::kQ80: return {{8, 32}, repack_rows<8, 32, 32, 34, unpack_q8_0>};
+    case GgufType::kQ4K: return {{4, 32}, repack_rows<4, 32, 256, 144, unpack_q4_k>};
+    case GgufType::kQ5K: return {{5, 32}, repack_rows<5, 32, 256, 176, unpack_q5_k>};
+    case GgufType::kQ6K: return {{6, 16}, repack_rows<6, 16, 256, 210, unpack_q6_k>};
+    default: return {};
   }
 }
 
@@ -191,73 +231,52 @@ bool narrow_to_half(std::span<const float> values, std::uint16_t* out) {
   return true;
 }
 
-// Scales and biases as F16 if all are exact there, else as F32.
-void store_scales(std::span<const float> scales, std::span<const float> biases, AffineTensors& out) {
-  const auto store = [](Tensor& tensor, DType dtype, const OwnedBytes& memory) {
-    tensor.dtype = dtype;
-    tensor.bytes = memory.bytes;
-    tensor.storage = memory.storage;
-  };
-  const OwnedBytes half_scales = allocate_bytes(scales.size() * 2);
-  const OwnedBytes half_biases = allocate_bytes(biases.size() * 2);
-  if (narrow_to_half(scales, reinterpret_cast<std::uint16_t*>(half_scales.bytes.data())) &&
-      narrow_to_half(biases, reinterpret_cast<std::uint16_t*>(half_biases.bytes.data()))) {
-    store(out.scales, DType::kF16, half_scales);
-    store(out.biases, DType::kF16, half_biases);
-    return;
-  }
-  const auto copy = [&](Tensor& tensor, std::span<const float> values) {
-    const OwnedBytes memory = allocate_bytes(values.size_bytes());
-    std::ranges::copy(std::as_bytes(values), memory.bytes.begin());
-    store(tensor, DType::kF32, memory);
-  };
-  copy(out.scales, scales);
-  copy(out.biases, biases);
-}
+// Scales or biases while it is not known yet whether all are exact as halves.
+struct Numbers {
+  explicit Numbers(std::size_t count) : floats(allocate_bytes(count * 4)), halves(allocate_bytes(count * 2)) {}
 
-const Byte* row_bytes(const GgufTensor& tensor, const RowOrder& order, std::int64_t row) {
-  const std::size_t stride = tensor.bytes.size() / static_cast<std::size_t>(order.rows);
-  return reinterpret_cast<const Byte*>(tensor.bytes.data()) + static_cast<std::size_t>(order.source(row)) * stride;
-}
+  [[nodiscard]] float* data() const { return reinterpret_cast<float*>(floats.bytes.data()); }
+  // False if some of [begin, + count) are not.
+  [[nodiscard]] bool narrow(std::size_t begin, std::size_t count) const {
+    return narrow_to_half({data() + begin, count}, reinterpret_cast<std::uint16_t*>(halves.bytes.data()) + begin);
+  }
+  [[nodiscard]] Tensor tensor(bool as_halves, const std::vector<std::int64_t>& shape) const {
+    const OwnedBytes& memory = as_halves ? halves : floats;
+    return {as_halves ? DType::kF16 : DType::kF32, shape, memory.bytes, memory.storage};
+  }
+
+  OwnedBytes floats;
+  OwnedBytes halves;
+};
 
 }  // namespace
 
-AffineShape affine_shape(std::uint32_t gguf_type) {
-  const AffineFormat format = affine_format(gguf_type);
-  return {static_cast<int>(format.bits), format.group_size};
-}
+AffineShape affine_shape(std::uint32_t gguf_type) { return affine_format(gguf_type).shape; }
 
-AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order) {
-  const AffineFormat format = affine_format(tensor.type);
-  const GgufBlock block = gguf_block(tensor.type).value_or(GgufBlock{});
-  CHECK(format.bits > 0 && tensor.shape.size() == 2 && !tensor.bytes.empty(), "not a quantized matrix");
+AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, const RunAll& run_all) {
+  constexpr std::size_t kPartBytes = std::size_t{256} << 10U;  // far more work than handing it out
+  const auto [shape, repack_rows] = affine_format(tensor.type);
+  CHECK(repack_rows != nullptr && tensor.shape.size() == 2 && !tensor.bytes.empty(), "not a quantized matrix");
   const std::int64_t columns = tensor.shape[1];
-  const std::int64_t groups = columns / format.group_size;
-  const int groups_per_block = block.elements / format.group_size;
+  const std::int64_t groups = columns / shape.group_size;
+  const OwnedBytes weight = allocate_bytes(static_cast<std::size_t>(order.rows * columns / 8 * shape.bits));
+  const Numbers scales(static_cast<std::size_t>(order.rows * groups));
+  const Numbers biases(static_cast<std::size_t>(order.rows * groups));
+  const Rows rows{tensor, order, reinterpret_cast<Byte*>(weight.bytes.data()), scales.data(), biases.data()};
 
-  const auto weight_bytes = static_cast<std::size_t>(order.rows * columns / 8) * format.bits;
-  const OwnedBytes weight = allocate_bytes(weight_bytes);
-  auto* packed = reinterpret_cast<Byte*>(weight.bytes.data());
-  std::vector<float> scales(static_cast<std::size_t>(order.rows * groups));
-  std::vector<float> biases(scales.size());
-  float* next_scale = scales.data();
-  float* next_bias = biases.data();
-  Unpacked unpacked;
-  for (std::int64_t row = 0; row < order.rows; ++row) {
-    const Byte* source = row_bytes(tensor, order, row);
-    for (std::int64_t column = 0; column < columns; column += block.elements, source += block.bytes) {
-      format.unpack(source, unpacked);
-      pack(unpacked.q, block.elements, format.bits, packed);
-      packed += static_cast<std::size_t>(block.elements) / 8 * format.bits;
-      next_scale = std::copy_n(unpacked.scales, groups_per_block, next_scale);
-      next_bias = std::copy_n(unpacked.biases, groups_per_block, next_bias);
-    }
-  }
-  AffineTensors out;
-  out.weight = {DType::kU32, {order.rows, columns * format.bits / 32}, weight.bytes, weight.storage};
-  out.scales.shape = out.biases.shape = {order.rows, groups};
-  store_scales(scales, biases, out);
-  return out;
+  const auto parts = std::clamp<std::int64_t>(static_cast<std::int64_t>(tensor.bytes.size() / kPartBytes), 1, order.rows);
+  std::atomic<bool> are_halves = true;
+  run_all(static_cast<int>(parts), [&](int part) {
+    const std::int64_t begin = order.rows * part / parts;
+    const std::int64_t end = order.rows * (part + 1) / parts;
+    repack_rows(rows, begin, end);
+    const auto first = static_cast<std::size_t>(begin * groups);
+    const auto count = static_cast<std::size_t>((end - begin) * groups);
+    if (!scales.narrow(first, count) || !biases.narrow(first, count)) are_halves = false;
+  });
+  return {.weight = {DType::kU32, {order.rows, columns * shape.bits / 32}, weight.bytes, weight.storage},
+          .scales = scales.tensor(are_halves, {order.rows, groups}),
+          .biases = biases.tensor(are_halves, {order.rows, groups})};
 }
 
 Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order, const std::shared_ptr<const void>& storage) {

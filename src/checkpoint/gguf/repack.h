@@ -20,6 +20,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "checkpoint/gguf/file.h"
@@ -57,8 +58,12 @@ struct RowOrder {
   }
 };
 
-/// For types whose affine form has bits; the tensor is a matrix whose bytes are complete.
-[[nodiscard]] AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order);
+/// Runs work(i) for each i below `count`, on any threads and in any order, and returns when all are done.
+using RunAll = std::function<void(int count, const std::function<void(int)>& work)>;
+
+/// For types whose affine form has bits; the tensor is a matrix whose bytes are complete. About a second per three
+/// gigabytes and core.
+[[nodiscard]] AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, const RunAll& run_all);
 
 /// For the other types. A view of the file where nothing changes.
 [[nodiscard]] Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order,

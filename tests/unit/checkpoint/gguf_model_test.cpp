@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
+#include <memory>
 
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
@@ -50,9 +52,9 @@ float as_float(const Tensor& tensor, std::size_t i) {
 
 // Element i of a module's weight, by MLX's definition of affine quantization.
 float weight_at(const Checkpoint& checkpoint, const std::string& module, std::size_t i) {
-  const Tensor& weight = *checkpoint.parameters.find(module + ".weight");
-  const Tensor* scales = checkpoint.parameters.find(module + ".scales");
-  if (scales == nullptr) return as_float(weight, i);
+  const Tensor weight = checkpoint.parameters.read(module + ".weight").value();
+  const std::optional<Tensor> scales = checkpoint.parameters.read(module + ".scales");
+  if (!scales) return as_float(weight, i);
   const auto spec = checkpoint.quantization.spec_for(module);
   const auto bits = static_cast<std::size_t>(spec->bits);
   const auto group_size = static_cast<std::size_t>(spec->group_size);
@@ -61,7 +63,7 @@ float weight_at(const Checkpoint& checkpoint, const std::string& module, std::si
     const std::size_t at = i * bits + bit;
     q |= (std::to_integer<unsigned>(weight.bytes[at / 8]) >> at % 8 & 1U) << bit;
   }
-  const Tensor& biases = *checkpoint.parameters.find(module + ".biases");
+  const Tensor biases = checkpoint.parameters.read(module + ".biases").value();
   return as_float(*scales, i / group_size) * static_cast<float>(q) + as_float(biases, i / group_size);
 }
 
@@ -74,7 +76,8 @@ TEST(GgufModelTest, EveryBlockTypeKeepsItsExactValues) {
   ASSERT_TRUE(file) << file.error().message;
   ASSERT_TRUE(read_safetensors((*file)->bytes(), *file, "expected", expected));
   ASSERT_EQ(expected.size(), 29U);
-  for (const auto& [module, values] : expected) {
+  for (const std::string& module : expected.names()) {
+    const Tensor values = expected.read(module).value();
     for (std::size_t i = 0; i < values.bytes.size() / sizeof(float); ++i) {
       ASSERT_EQ(weight_at(*checkpoint, module, i), element<float>(values, i)) << module << " " << i;
     }
@@ -90,11 +93,56 @@ TEST(GgufModelTest, ScalesAreHalvesWhereExactAndFloatsElsewhere) {
     const std::string bytes = builder.build();
     const auto file = parse_gguf(bytes);
     const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
-    EXPECT_EQ(as_float(*parameters->find("lm_head.biases"), 0), -8 * scale);
-    return parameters->find("lm_head.scales")->dtype;
+    EXPECT_EQ(as_float(*parameters->read("lm_head.biases"), 0), -8 * scale);
+    return parameters->read("lm_head.scales")->dtype;
   };
   EXPECT_EQ(type_of_scales(0.25F), DType::kF16);
   EXPECT_EQ(type_of_scales(-65504.0F), DType::kF32);  // its bias is beyond the largest half
+}
+
+TEST(GgufModelTest, OneConvertedTensorIsInMemoryAtATime) {
+  GgufBuilder builder = tiny_llama();
+  builder.tensor("output.weight", {32, 1}, GgufType::kQ40, std::string(18, '\x21'))
+      .tensor("blk.1.ffn_up.weight", {32, 2}, GgufType::kQ80, std::string(68, '\x12'));
+  const std::string bytes = builder.build();
+  const auto file = parse_gguf(bytes);
+  const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
+  const std::weak_ptr<const void> weight = parameters->read("lm_head.weight")->storage;
+  EXPECT_EQ(parameters->read("lm_head.weight")->storage, weight.lock());  // converted once
+  EXPECT_EQ(parameters->read("model.layers.1.mlp.up_proj.biases")->shape, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_TRUE(weight.expired());
+  EXPECT_EQ(parameters->read("lm_head.weight")->shape, (std::vector<std::int64_t>{1, 4}));  // and again when asked for
+}
+
+TEST(GgufModelTest, ALargeTensorIsConvertedInPartsByAnyThread) {
+  constexpr std::size_t kRows = 4096;
+  constexpr std::size_t kColumns = 256;
+  GgufBuilder builder = tiny_llama();
+  std::string blocks;
+  for (std::size_t block = 0; block < kRows * kColumns / 32; ++block) {
+    blocks += raw(*exact_half(static_cast<float>(block % 1000)));
+    for (std::size_t i = 0; i < 16; ++i) blocks += static_cast<char>(block * 31 + i * 17);
+  }
+  builder.tensor("output.weight", {kColumns, kRows}, GgufType::kQ40, blocks);
+  const std::string bytes = builder.build();
+  const auto file = parse_gguf(bytes);
+  const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
+  std::vector<std::future<Tensor>> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.push_back(std::async(std::launch::async, [&] { return *parameters->read("lm_head.weight"); }));
+  }
+  const Tensor scales = *parameters->read("lm_head.scales");
+  ASSERT_EQ(scales.shape, (std::vector<std::int64_t>{kRows, kColumns / 32}));
+  for (auto& reader : readers) {
+    const Tensor weight = reader.get();
+    for (std::size_t i = 0; i < kRows * kColumns; ++i) {
+      const std::size_t block = i / 32;
+      const auto byte = static_cast<unsigned char>(block * 31 + i % 16 * 17);
+      const unsigned expected = i % 32 < 16 ? byte & 15U : byte >> 4U;
+      ASSERT_EQ(std::to_integer<unsigned>(weight.bytes[i / 2]) >> i % 2 * 4 & 15U, expected) << i;
+      ASSERT_EQ(as_float(scales, block), static_cast<float>(block % 1000));
+    }
+  }
 }
 
 TEST(GgufModelTest, ATinyLlamaBecomesACheckpoint) {
@@ -133,7 +181,7 @@ TEST(GgufModelTest, BiasesAndAHeadOfItsOwnShowInTheConfig) {
   EXPECT_FALSE(checkpoint->config.tie_word_embeddings);
   EXPECT_TRUE(checkpoint->parameters.contains("lm_head.weight"));
   // Two heads of (2, 2) interleaved rows: 0 1 2 3 is (0, 1), (2, 3), so the halves are 0 2 and 1 3.
-  const Tensor& bias = *checkpoint->parameters.find("model.layers.0.self_attn.q_proj.bias");
+  const Tensor bias = *checkpoint->parameters.read("model.layers.0.self_attn.q_proj.bias");
   const float expected[] = {0, 2, 1, 3, 4, 6, 5, 7};
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(element<float>(bias, i), expected[i]);
 }

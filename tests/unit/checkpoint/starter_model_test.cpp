@@ -43,17 +43,17 @@ TEST_F(StarterModelTest, HasTheConfigOfTheOriginal) {
 TEST_F(StarterModelTest, HasAllTensorsInMlxLayout) {
   // 272 in the file: 211 quantized ones become three each.
   EXPECT_EQ(checkpoint_.parameters.size(), 61U + 3 * 211);
-  const Tensor* weight = checkpoint_.parameters.find("model.layers.29.mlp.down_proj.weight");
-  ASSERT_NE(weight, nullptr);
+  const std::optional<Tensor> weight = checkpoint_.parameters.read("model.layers.29.mlp.down_proj.weight");
+  ASSERT_TRUE(weight);
   EXPECT_EQ(weight->dtype, DType::kU32);
   EXPECT_EQ(weight->shape, (std::vector<std::int64_t>{576, 1536 / 8}));
-  const Tensor* scales = checkpoint_.parameters.find("model.embed_tokens.scales");
-  ASSERT_NE(scales, nullptr);
+  const std::optional<Tensor> scales = checkpoint_.parameters.read("model.embed_tokens.scales");
+  ASSERT_TRUE(scales);
   EXPECT_EQ(scales->dtype, DType::kF16);
   EXPECT_EQ(scales->shape, (std::vector<std::int64_t>{49152, 576 / 32}));
   EXPECT_EQ(checkpoint_.quantization.spec_for("model.embed_tokens")->bits, 8);
   EXPECT_EQ(checkpoint_.quantization.spec_for("model.layers.3.self_attn.q_proj"), (QuantizationSpec{32, 4, "affine"}));
-  EXPECT_EQ(checkpoint_.parameters.find("model.norm.weight")->dtype, DType::kF32);
+  EXPECT_EQ(checkpoint_.parameters.read("model.norm.weight")->dtype, DType::kF32);
 }
 
 TEST_F(StarterModelTest, HasItsTokenizerAndTemplate) {

@@ -41,12 +41,23 @@ TEST(ArrayBytesTest, CountsBytesAndRefusesWhatHasNone) {
 
 TEST(ParameterMapTest, KeepsTheFirstOfANameAndListsThemInOrder) {
   ParameterMap map;
-  EXPECT_TRUE(map.insert("b", {DType::kU8, {1}, {}, nullptr}));
-  EXPECT_TRUE(map.insert("a", {DType::kI8, {2}, {}, nullptr}));
-  EXPECT_FALSE(map.insert("b", {DType::kF32, {3}, {}, nullptr}));
+  EXPECT_TRUE(map.insert("b", Tensor{DType::kU8, {1}, {}, nullptr}));
+  EXPECT_TRUE(map.insert("a", Tensor{DType::kI8, {2}, {}, nullptr}));
+  EXPECT_FALSE(map.insert("b", Tensor{DType::kF32, {3}, {}, nullptr}));
   EXPECT_EQ(map.names(), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(map.find("b")->dtype, DType::kU8);
-  EXPECT_EQ(map.find("c"), nullptr);
+  EXPECT_EQ(map.read("b")->dtype, DType::kU8);
+  EXPECT_FALSE(map.read("c"));
+}
+
+TEST(ParameterMapTest, ComputesATensorWheneverItIsRead) {
+  ParameterMap map;
+  int times = 0;
+  EXPECT_TRUE(map.insert("a", [&] { return Tensor{DType::kU8, {++times}, {}, nullptr}; }));
+  EXPECT_FALSE(map.insert("a", [] { return Tensor{}; }));
+  EXPECT_TRUE(map.contains("a"));
+  EXPECT_EQ(times, 0);
+  EXPECT_EQ(map.read("a")->shape, std::vector<std::int64_t>{1});
+  EXPECT_EQ(ParameterMap(map).read("a")->shape, std::vector<std::int64_t>{2});
 }
 
 TEST(MakeTensorTest, CopiesOnlyBytesThatAreNotAligned) {
@@ -79,7 +90,7 @@ TEST(HalfTest, FloatsBetweenHalvesAreNotExact) {
 
 TEST(ParameterMapTest, FindsNamesByWhatTheyStartWith) {
   ParameterMap map;
-  for (const char* name : {"b.x", "a", "b.", "b", "b.y.z", "c.b.x"}) ASSERT_TRUE(map.insert(name, {}));
+  for (const char* name : {"b.x", "a", "b.", "b", "b.y.z", "c.b.x"}) ASSERT_TRUE(map.insert(name, Tensor{}));
   EXPECT_EQ(map.names("b."), (std::vector<std::string>{"b.", "b.x", "b.y.z"}));
   EXPECT_EQ(map.names("d"), std::vector<std::string>{});
   EXPECT_EQ(map.names().size(), 6U);

@@ -47,7 +47,7 @@ Golden load_golden(const std::string& name) {
   checkpoint::ParameterMap expected;
   const Status read = checkpoint::read_safetensors((*file)->bytes(), *file, name, expected);
   EXPECT_TRUE(read) << read.error().message;
-  return {std::move(*opened), values_of<TokenId>(*expected.find("tokens")), values_of<float>(*expected.find("logits"))};
+  return {std::move(*opened), values_of<TokenId>(*expected.read("tokens")), values_of<float>(*expected.read("logits"))};
 }
 
 /// A model with a cache of its own; `run` gives the logits of every token of the batch.

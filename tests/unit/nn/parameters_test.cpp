@@ -25,7 +25,7 @@ class ParametersTest : public testing::Test {
     ASSERT_TRUE(size);
     const auto memory = checkpoint::allocate_bytes(*size);
     std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
-    ASSERT_TRUE(checkpoint_.parameters.insert(name, {dtype, std::move(shape), memory.bytes, memory.storage}));
+    ASSERT_TRUE(checkpoint_.parameters.insert(name, checkpoint::Tensor{dtype, std::move(shape), memory.bytes, memory.storage}));
   }
   void quantize(std::string_view table) {
     auto parsed = parse_json(table);
