@@ -28,7 +28,7 @@ class StepProfile;
 struct EngineOptions {
   int max_batch = 8;                               // sequences computed in one step
   int max_queue = 64;                              // requests waiting beyond those
-  int step_tokens = 512;                           // token budget of a step; at least max_batch
+  int step_tokens = 256;                           // token budget of a step; at least max_batch
   int block_tokens = 32;                           // tokens per cache block
   int context_length = 0;                          // 0: the model's, as memory allows
   std::size_t memory_budget_bytes = 0;             // weights, cache and a step; 0: 75 % of what this process may use

@@ -17,7 +17,7 @@ inline constexpr int kMaxScoredTokensPerStep = 64;
 
 struct SchedulerOptions {
   int max_batch = 8;      // sequences in a step
-  int step_tokens = 512;  // tokens in a step; at least max_batch
+  int step_tokens = 256;  // tokens in a step; at least max_batch
 };
 
 /// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them. `copy` is to be made

@@ -25,7 +25,7 @@ struct EngineSettings {
   int max_queue = 64;
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
-  int step_tokens = 512;
+  int step_tokens = 256;
   int threads = 0;  // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
 

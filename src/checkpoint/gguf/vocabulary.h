@@ -1,10 +1,12 @@
 // The vocabulary in a GGUF file's metadata, checked. Internal to checkpoint/.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
+
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -28,7 +30,7 @@ struct GgufVocabulary {
   std::vector<std::string_view> tokens;
   std::vector<GgufTokenType> types;  // as many as tokens
   std::vector<float> scores;         // as many as tokens, or none; never NaN
-  std::unordered_map<std::string_view, TokenId> ids;
+  boost::unordered_flat_map<std::string_view, TokenId, std::hash<std::string_view>> ids;
 
   std::optional<TokenId> bos, eos, unk, pad;
   std::vector<TokenId> end_ids;  // eos, end of turn, end of message

@@ -56,7 +56,8 @@ SizeClass size_class(std::size_t bytes) {
   return {4 * (std::bit_width(power) - std::bit_width(std::size_t{256})) + quarters, power + quarters * (power / 4)};
 }
 
-/// Free blocks by size class. Lives until the program ends, because arrays may.
+/// Free blocks by size class. A block of up to twice the size serves too, so that what steps of different lengths take
+/// is not kept for each of them. Lives until the program ends, because arrays may.
 class BlockPool {
  public:
   BlockHeader* take(std::size_t num_bytes) {
@@ -91,11 +92,15 @@ class BlockPool {
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;  // beyond it, blocks return to the system
 
   BlockHeader* pop(const SizeClass& wanted) {
+    constexpr std::size_t kClassesOfADoubling = 4;
     const std::scoped_lock lock(mutex_);
-    BlockHeader*& head = free_[wanted.index];
-    if (head == nullptr) return nullptr;
-    bytes_ -= head->block_bytes;
-    return std::exchange(head, head->next);
+    for (std::size_t i = wanted.index; i <= wanted.index + kClassesOfADoubling; ++i) {
+      BlockHeader*& head = free_[i];
+      if (head == nullptr) continue;
+      bytes_ -= head->block_bytes;
+      return std::exchange(head, head->next);
+    }
+    return nullptr;
   }
 
   mutable std::mutex mutex_;
