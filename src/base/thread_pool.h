@@ -1,4 +1,5 @@
-// ThreadPool: the workers for text and media (template, tokenize, decode). Not for kernels, which have their own
+// ThreadPool: the workers for text and media (template, tokenize, decode), and for repacking weights while a model is
+// loaded. Not for kernels, which have their own
 // fork/join pool, and never for anything that touches MLX arrays.
 #pragma once
 

@@ -40,7 +40,7 @@ Conditions describe_engine(const server::ServedModel& model, const server::Engin
           {"KV bytes a token", "kv_bytes_per_token", kv_bytes_per_token(stats)},
           {"context", "context", stats.context.tokens},
           {"rows in a step", "max_batch", settings.max_batch},
-          {"tokens in a step", "step_tokens", settings.step_tokens}};
+          {"tokens in a step", "step_tokens", settings.tokens_in_step()}};
 }
 
 std::string to_text(const Conditions& conditions) {

@@ -16,7 +16,7 @@ constexpr int kWarmUpTokens = 8;
 
 // Whole steps until all prompts are computed: streams that are done before generate meanwhile.
 int steps_to_start(const EngineBenchOptions& options, int depth, int batch) {
-  return (batch * std::max(depth, 1) + batch) / std::max(options.engine.step_tokens - batch, 1) + batch + 1;
+  return (batch * std::max(depth, 1) + batch) / std::max(options.engine.tokens_in_step() - batch, 1) + batch + 1;
 }
 
 Status check_context(const std::string& what, int needed, const engine::EngineStats& stats) {
@@ -99,10 +99,10 @@ Result<PrefillFigure> EngineBench::prefill(int tokens) {
   std::vector<double> rates;
   for (const double ms : times_ms) rates.push_back(tokens / ms * 1000);
   const double median_ms = spread_of(times_ms).median;
-  const int steps = (tokens + options_.engine.step_tokens - 1) / options_.engine.step_tokens;
+  const int steps = (tokens + options_.engine.tokens_in_step() - 1) / options_.engine.tokens_in_step();
   // Each step reads what the steps before have written.
   double kv_tokens = 0;
-  for (int step = 1; step <= steps; ++step) kv_tokens += std::min(step * options_.engine.step_tokens, tokens);
+  for (int step = 1; step <= steps; ++step) kv_tokens += std::min(step * options_.engine.tokens_in_step(), tokens);
   return PrefillFigure{.tokens = tokens,
                        .tokens_per_s = spread_of(rates),
                        .median_ms = median_ms,

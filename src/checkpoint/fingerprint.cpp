@@ -30,7 +30,7 @@ std::string fingerprint(std::string_view config_text, std::span<const std::strin
     hash.update(std::to_string(text.size()) + ":");
     hash.update(text);
   };
-  add_text("redpoll checkpoint 1");
+  add_text("redpoll checkpoint 2");
   add_text(config_text);
   for (const std::string& tensor : tensors) add_text(tensor);
   for (const auto& file : files) {

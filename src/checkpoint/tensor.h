@@ -80,8 +80,7 @@ class ParameterMap {
  public:
   /// False, changing nothing, if the name is taken.
   bool insert(std::string name, Tensor tensor);
-  /// A tensor that `make` computes anew whenever it is read, from any thread, so that it takes no memory before and
-  /// none after.
+  /// A tensor that `make` computes when it is read, from any thread, so that it takes no memory before.
   bool insert(std::string name, std::function<Tensor()> make);
   /// nullopt if there is no such tensor.
   [[nodiscard]] std::optional<Tensor> read(std::string_view name) const;

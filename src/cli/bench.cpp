@@ -84,7 +84,7 @@ int run_engine(const EngineVerb& verb) {
   configure_log({.level = LogLevel::kWarn});
   bench::EngineBenchOptions options = verb.options;
   if (verb.profile) {  // which has a table for each figure, so without being asked it measures few
-    options.prefills = {options.engine.step_tokens};
+    options.prefills = {options.engine.tokens_in_step()};
     options.batches = {1, 8};
     options.depths = {512};
   }
@@ -149,7 +149,8 @@ void add_bench(CommandLine& command_line) {
                "unless --batches, --depths and --prefills say otherwise");
   flags.toggle("--json", verb->as_json, "Print one object: conditions, prefill, decode; or roofline, figures");
   add_engine_flags(flags, options.engine, Batching::kOne);
-  flags.whole("--step-tokens", options.engine.step_tokens, {16, 65'536}, "Tokens computed in one step");
+  flags.whole("--step-tokens", options.engine.step_tokens, {16, 65'536}, "Tokens computed in one step")
+      .or_else("256, or twice the largest batch");
 }
 
 void add_bench_serve(CommandLine& command_line) {

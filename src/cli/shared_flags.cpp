@@ -34,8 +34,10 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   if (batching == Batching::kMany) {
     flags.whole("--max-batch", settings.max_batch, {1, 256}, "Sequences computed in one step");
     flags.whole("--max-queue", settings.max_queue, {1, 100'000}, "Requests that may wait; more are refused with 429");
-    flags.whole("--step-tokens", settings.step_tokens, {16, 65'536},
-                "Tokens computed in one step; fewer keep streams smoother while a long prompt comes in");
+    flags
+        .whole("--step-tokens", settings.step_tokens, {16, 65'536},
+               "Tokens computed in one step; fewer keep streams smoother while a long prompt comes in")
+        .or_else("256, or twice --max-batch");
   }
   flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
       .or_else("the model's, as memory allows");

@@ -37,7 +37,8 @@ std::size_t step_bytes(const StepShape& step) {
   const std::size_t tokens =
       std::min(static_cast<std::size_t>(step.step_tokens), sequences * static_cast<std::size_t>(step.context));
   const std::size_t logit_rows = std::min(tokens, sequences * std::size_t{kMaxScoredTokensPerStep});
-  return (tokens * step.activations_per_token + logit_rows * static_cast<std::size_t>(step.vocab_size)) * sizeof(float);
+  const std::size_t logits = logit_rows * static_cast<std::size_t>(step.vocab_size);
+  return (2 * tokens * step.activations_per_token + logits + logits / 4) * sizeof(float);
 }
 
 std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t available_bytes) {

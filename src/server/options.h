@@ -1,6 +1,7 @@
 // ServerOptions: everything that `redpoll serve` can be told. Plain data, filled by the command line or by tests.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -25,9 +26,12 @@ struct EngineSettings {
   int max_queue = 64;
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
-  int step_tokens = 256;
+  int step_tokens = 0;          // see tokens_in_step
   int threads = 0;  // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
+
+  /// What prompts share is what a full batch leaves: half of the step at least, unless `step_tokens` says otherwise.
+  [[nodiscard]] int tokens_in_step() const { return step_tokens > 0 ? step_tokens : std::max(256, 2 * max_batch); }
 
   [[nodiscard]] kernels::KernelOptions kernel_options() const {
     return {.num_threads = threads, .reference = false, .activations = activations};

@@ -18,7 +18,7 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
   engine::EngineOptions options;
   options.max_batch = settings.max_batch;
   options.max_queue = settings.max_queue;
-  options.step_tokens = settings.step_tokens;
+  options.step_tokens = settings.tokens_in_step();
   options.context_length = settings.context_length;
   options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
   return options;
@@ -85,7 +85,7 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   ASSIGN_OR_RETURN(TextSide made, text_side.get());
   model->tokenizer = std::move(made.tokenizer);
   model->chat_template = std::move(made.chat_template);
-  release_free_memory();  // the checkpoint's repacked bytes, which are as many as the weights
+  release_free_memory();  // what reading the checkpoint and the tokenizer took
   const engine::EngineStats stats = model->engine->stats();
   model->vocab_size = stats.vocab_size;
   model->context = stats.context;

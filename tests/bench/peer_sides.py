@@ -68,16 +68,17 @@ class LlamaCpp:
 
 @dataclasses.dataclass(frozen=True)
 class MlxLm:
-    """The engine alone. Its arrays take all cores that its process may use."""
+    """The engine alone."""
 
     python: pathlib.Path
     model: pathlib.Path
+    threads: int
     name: str
     environment: dict
 
     def rate(self, what: Engine) -> float:
         script = pathlib.Path(__file__).with_name("peer_mlx.py")
-        report = output([self.python, script, self.model, what.prefill, what.decode], self.environment)
+        report = output([self.python, script, self.model, self.threads, what.prefill, what.decode], self.environment)
         return json.loads(report)["tokens_per_s"]
 
 

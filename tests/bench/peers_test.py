@@ -11,6 +11,7 @@ import gguf
 import numpy as np
 import peer_models
 import peer_report
+import peers
 import pytest
 from peer_report import Row, Sample
 
@@ -68,6 +69,23 @@ def test_the_table_leaves_out_what_was_not_measured():
             "ratios": {"llama.cpp Q4_1": 150 / 70},
         }
     }
+
+
+def test_mlx_lm_is_asked_for_no_row_that_needs_a_server():
+    mlx, starter = peers.MODELS["mlx"], peers.MODELS["starter"]
+    assert peers.rows_of(mlx, None) == ["decode", "prefill-128"]
+    assert peers.rows_of(mlx, ["decode", "streams"]) == ["decode"]
+    assert peers.rows_of(starter, ["streams"]) == ["streams"]
+    assert "streams" in peers.rows_of(starter, None)
+
+
+def test_a_model_that_the_instructions_exclude_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["peers.py", "--isa", "avx2"])
+    assert peers.parse_arguments().models == ["starter", "1b"]
+    monkeypatch.setattr("sys.argv", ["peers.py", "--isa", "avx2", "--models", "mlx"])
+    with pytest.raises(SystemExit):
+        peers.parse_arguments()
+    assert "mlx-lm cannot be kept to avx2" in capsys.readouterr().err
 
 
 def test_both_layouts_of_a_matrix_hold_the_same_numbers():

@@ -177,6 +177,23 @@ mod tests {
     }
 
     #[test]
+    fn a_bpe_file_that_cannot_be_read_as_such_is_read_as_any_model() {
+        let model = r#"{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}"#;
+        let with = |model: &str| {
+            format!(
+                r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+                "pre_tokenizer":null,"post_processor":null,"decoder":null,"model":{model}}}"#
+            )
+        };
+        let unknown_key = with(&model.replace("\"vocab\"", "\"added_later\":1,\"vocab\""));
+        assert!(BpeTokenizer::from_bytes(&unknown_key).is_err());
+        for json in [with(model), with(&model.replace("\"type\":\"BPE\",", "")), unknown_key] {
+            let tokenizer = parse(json.as_bytes()).unwrap();
+            assert_eq!(tokenizer.encode_fast("ab", false).unwrap().get_ids(), [2], "{json}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_with_a_file_is_said_as_of_any_model() {
         let wrong = WORDS.replace("WordLevel", "BPE");
         assert_eq!(

@@ -39,6 +39,8 @@ enum class GgufType : std::uint32_t {
 struct GgufBlock {
   int elements = 0;
   int bytes = 0;
+
+  friend bool operator==(const GgufBlock&, const GgufBlock&) = default;
 };
 /// nullopt for types that we do not read.
 [[nodiscard]] std::optional<GgufBlock> gguf_block(std::uint32_t type);

@@ -16,8 +16,8 @@ namespace redpoll::checkpoint {
 [[nodiscard]] Result<json::object> read_gguf_config(const GgufFile& file);
 
 /// The tensors under Hugging Face names, quantized ones as weight, scales and biases in MLX's affine layout. Those are
-/// converted when they are read, large ones on all cores; whoever reads the three one after the other has them converted
-/// once. kUnsupported names the tensor and type that cannot be read.
+/// converted when they are read, large ones on all cores, and once for the three if they are read one after the other:
+/// the last ones stay in memory. kUnsupported names the tensor and type that cannot be read.
 [[nodiscard]] Result<ParameterMap> read_gguf_parameters(const GgufFile& file, const Config& config);
 
 }  // namespace redpoll::checkpoint

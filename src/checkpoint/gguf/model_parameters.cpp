@@ -60,9 +60,10 @@ class AffineReader {
   Tensor read(const Plan& plan, Tensor AffineTensors::* part) {
     const std::scoped_lock lock(mutex_);
     if (last_ != &plan) {
+      last_ = nullptr;
       tensors_ = {};  // before the next ones take memory
-      last_ = &plan;
       tensors_ = repack_affine(plan.tensor, plan.order, [this](int count, const auto& work) { run_all(count, work); });
+      last_ = &plan;
     }
     return tensors_.*part;
   }
@@ -72,20 +73,19 @@ class AffineReader {
   void run_all(int count, const std::function<void(int)>& work) {
     const int num_cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const int num_helpers = std::min(num_cores, count) - 1;
-    std::atomic<int> next = 0;
-    std::latch done(num_helpers);
-    const auto run = [&] {
-      for (int i = next++; i < count; i = next++) work(i);
+    // Shared with the helpers, so that one whose turn comes late finds it.
+    const auto next = std::make_shared<std::atomic<int>>(0);
+    const auto done = std::make_shared<std::latch>(count);
+    const auto run = [next, done, count, &work] {
+      for (int i = (*next)++; i < count; i = (*next)++) {
+        work(i);
+        done->count_down();
+      }
     };
     if (num_helpers > 0 && !helpers_) helpers_.emplace(num_cores - 1);
-    for (int i = 0; i < num_helpers; ++i) {
-      helpers_->post([&] {
-        run();
-        done.count_down();
-      });
-    }
+    for (int i = 0; i < num_helpers; ++i) helpers_->post(run);
     run();
-    done.wait();
+    done->wait();
   }
 
   const std::shared_ptr<const void> storage_;  // of what the plans view

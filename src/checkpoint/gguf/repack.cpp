@@ -205,19 +205,25 @@ void repack_rows(const Rows& rows, std::int64_t begin, std::int64_t end) {
 
 struct AffineFormat {
   AffineShape shape;
+  GgufBlock block;
   void (*repack_rows)(const Rows& rows, std::int64_t begin, std::int64_t end) = nullptr;
 };
 
+template <unsigned Bits, int GroupSize, int BlockElements, int BlockBytes, Unpack unpack>
+constexpr AffineFormat kFormat{{static_cast<int>(Bits), GroupSize},
+                               {BlockElements, BlockBytes},
+                               repack_rows<Bits, GroupSize, BlockElements, BlockBytes, unpack>};
+
 AffineFormat affine_format(std::uint32_t type) {
   switch (static_cast<GgufType>(type)) {
-    case GgufType::kQ40: return {{4, 32}, repack_rows<4, 32, 32, 18, unpack_q4_0>};
-    case GgufType::kQ41: return {{4, 32}, repack_rows<4, 32, 32, 20, unpack_q4_1>};
-    case GgufType::kQ50: return {{5, 32}, repack_rows<5, 32, 32, 22, unpack_q5_0>};
-    case GgufType::kQ51: return {{5, 32}, repack_rows<5, 32, 32, 24, unpack_q5_1>};
-    case GgufType::kQ80: return {{8, 32}, repack_rows<8, 32, 32, 34, unpack_q8_0>};
-    case GgufType::kQ4K: return {{4, 32}, repack_rows<4, 32, 256, 144, unpack_q4_k>};
-    case GgufType::kQ5K: return {{5, 32}, repack_rows<5, 32, 256, 176, unpack_q5_k>};
-    case GgufType::kQ6K: return {{6, 16}, repack_rows<6, 16, 256, 210, unpack_q6_k>};
+    case GgufType::kQ40: return kFormat<4, 32, 32, 18, unpack_q4_0>;
+    case GgufType::kQ41: return kFormat<4, 32, 32, 20, unpack_q4_1>;
+    case GgufType::kQ50: return kFormat<5, 32, 32, 22, unpack_q5_0>;
+    case GgufType::kQ51: return kFormat<5, 32, 32, 24, unpack_q5_1>;
+    case GgufType::kQ80: return kFormat<8, 32, 32, 34, unpack_q8_0>;
+    case GgufType::kQ4K: return kFormat<4, 32, 256, 144, unpack_q4_k>;
+    case GgufType::kQ5K: return kFormat<5, 32, 256, 176, unpack_q5_k>;
+    case GgufType::kQ6K: return kFormat<6, 16, 256, 210, unpack_q6_k>;
     default: return {};
   }
 }
@@ -255,8 +261,9 @@ AffineShape affine_shape(std::uint32_t gguf_type) { return affine_format(gguf_ty
 
 AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, const RunAll& run_all) {
   constexpr std::size_t kPartBytes = std::size_t{256} << 10U;  // far more work than handing it out
-  const auto [shape, repack_rows] = affine_format(tensor.type);
+  const auto [shape, block, repack_rows] = affine_format(tensor.type);
   CHECK(repack_rows != nullptr && tensor.shape.size() == 2 && !tensor.bytes.empty(), "not a quantized matrix");
+  CHECK(block == gguf_block(tensor.type), "both tables of block formats say the same");
   const std::int64_t columns = tensor.shape[1];
   const std::int64_t groups = columns / shape.group_size;
   const OwnedBytes weight = allocate_bytes(static_cast<std::size_t>(order.rows * columns / 8 * shape.bits));

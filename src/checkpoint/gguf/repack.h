@@ -58,7 +58,8 @@ struct RowOrder {
   }
 };
 
-/// Runs work(i) for each i below `count`, on any threads and in any order, and returns when all are done.
+/// Runs work(i) for each i below `count`, on any threads and in any order, and returns when all are done. Work does not
+/// throw.
 using RunAll = std::function<void(int count, const std::function<void(int)>& work)>;
 
 /// For types whose affine form has bits; the tensor is a matrix whose bytes are complete. About a second per three

@@ -44,7 +44,7 @@ mx::allocator::Buffer buffer_of(BlockHeader* block) { return mx::allocator::Buff
 
 std::size_t round_up(std::size_t n, std::size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Size classes: four per doubling, from 256 bytes, so that at most a fifth of a block is waste.
+/// Size classes: four per doubling, from 256 bytes, so that rounding up wastes a fifth of a block at most.
 struct SizeClass {
   std::size_t index;
   std::size_t bytes;
@@ -56,8 +56,8 @@ SizeClass size_class(std::size_t bytes) {
   return {4 * (std::bit_width(power) - std::bit_width(std::size_t{256})) + quarters, power + quarters * (power / 4)};
 }
 
-/// Free blocks by size class. A block of up to twice the size serves too, so that what steps of different lengths take
-/// is not kept for each of them. Lives until the program ends, because arrays may.
+/// Free blocks by size class. One of the next two classes serves too, so that what steps of different lengths take is
+/// not kept for each of them: a block is at most twice as large as its array. Lives until the program ends, because arrays may.
 class BlockPool {
  public:
   BlockHeader* take(std::size_t num_bytes) {
@@ -92,9 +92,9 @@ class BlockPool {
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;  // beyond it, blocks return to the system
 
   BlockHeader* pop(const SizeClass& wanted) {
-    constexpr std::size_t kClassesOfADoubling = 4;
+    constexpr std::size_t kLargerClasses = 2;
     const std::scoped_lock lock(mutex_);
-    for (std::size_t i = wanted.index; i <= wanted.index + kClassesOfADoubling; ++i) {
+    for (std::size_t i = wanted.index; i <= wanted.index + kLargerClasses; ++i) {
       BlockHeader*& head = free_[i];
       if (head == nullptr) continue;
       bytes_ -= head->block_bytes;

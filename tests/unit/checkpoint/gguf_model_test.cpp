@@ -145,6 +145,54 @@ TEST(GgufModelTest, ALargeTensorIsConvertedInPartsByAnyThread) {
   }
 }
 
+/// Q4_0 blocks of scale 1, but for one whose bias is beyond the largest half.
+std::string blocks_with_one_inexact(std::size_t count, std::size_t inexact) {
+  std::string blocks;
+  for (std::size_t block = 0; block < count; ++block) {
+    blocks += raw(*exact_half(block == inexact ? 65504.0F : 1.0F)) + std::string(16, static_cast<char>(block));
+  }
+  return blocks;
+}
+
+TEST(GgufModelTest, OneInexactScaleInAnyPartMakesAllFloats) {
+  constexpr std::size_t kRows = 4096;
+  constexpr std::size_t kBlocks = kRows * 8;
+  for (const std::size_t inexact : {std::size_t{0}, kBlocks / 2, kBlocks - 1}) {
+    GgufBuilder builder = tiny_llama();
+    builder.tensor("output.weight", {256, kRows}, GgufType::kQ40, blocks_with_one_inexact(kBlocks, inexact));
+    const std::string bytes = builder.build();
+    const auto file = parse_gguf(bytes);
+    const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
+    const Tensor biases = parameters->read("lm_head.biases").value();
+    ASSERT_EQ(biases.dtype, DType::kF32);
+    ASSERT_EQ(parameters->read("lm_head.scales")->dtype, DType::kF32);
+    for (std::size_t block = 0; block < kBlocks; ++block) {
+      ASSERT_EQ(as_float(biases, block), block == inexact ? -8 * 65504.0F : -8.0F) << block;
+    }
+  }
+}
+
+TEST(GgufModelTest, TensorsReadByManyThreadsStayWhatTheyAre) {
+  GgufBuilder builder = tiny_llama();
+  for (int layer = 1; layer <= 4; ++layer) {
+    builder.tensor("blk." + std::to_string(layer) + ".ffn_up.weight", {256, 2048}, GgufType::kQ40,
+                   blocks_with_one_inexact(2048 * 8, static_cast<std::size_t>(layer)));
+  }
+  const std::string bytes = builder.build();
+  const auto file = parse_gguf(bytes);
+  const auto parameters = read_gguf_parameters(*file, *config_from_json(*read_gguf_config(*file)));
+  const auto read_often = [&parameters](std::size_t layer) {
+    const std::string name = "model.layers." + std::to_string(layer) + ".mlp.up_proj.biases";
+    for (std::size_t i = 0; i < 50; ++i) {
+      const Tensor biases = parameters->read(name).value();
+      ASSERT_EQ(as_float(biases, i % 10), i % 10 == layer ? -8 * 65504.0F : -8.0F) << layer << " " << i;
+    }
+  };
+  std::vector<std::future<void>> readers;
+  for (std::size_t layer = 1; layer <= 4; ++layer) readers.push_back(std::async(std::launch::async, read_often, layer));
+  for (auto& reader : readers) reader.get();
+}
+
 TEST(GgufModelTest, ATinyLlamaBecomesACheckpoint) {
   const auto checkpoint = open(tiny_llama());
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;

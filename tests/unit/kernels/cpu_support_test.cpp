@@ -40,6 +40,19 @@ TEST(BufferTest, RecyclesTheMemoryOfDeadArrays) {
   EXPECT_GE(recycled_bytes(), kept);
 }
 
+/// Sizes that no other test uses, so that there is one block: of 14 units, where classes are of 8, 10, 12, 14 and 16.
+TEST(BufferTest, GivesABlockToArraysOfTheNextTwoSmallerClasses) {
+  constexpr int kUnit = 1 << 20;  // floats
+  const auto array_of = [](int units) { return make_array({units * kUnit - 1000}); };
+  const float* block = array_of(14).data;
+  EXPECT_EQ(array_of(12).data, block);
+  EXPECT_EQ(array_of(10).data, block);
+  EXPECT_NE(array_of(8).data, block);
+  EXPECT_NE(array_of(16).data, block);
+  const HostArray exact = array_of(14);
+  EXPECT_EQ(exact.data, block);
+}
+
 TEST(BufferTest, KeepsMemoryAliveWhileAnyArraySharesIt) {
   mx::array view = mx::array(0.0F);
   const float* data = nullptr;
