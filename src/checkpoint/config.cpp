@@ -38,6 +38,8 @@ class FieldReader {
     return value && *value >= 0 ? std::optional(static_cast<TokenId>(*value)) : std::nullopt;
   }
   void tokens(std::string_view name, std::vector<TokenId>& out);
+  /// An array of 0 and 1.
+  void bits(std::string_view name, std::vector<int>& out);
 
   void fail_with(std::unexpected<Error> error) {
     if (status_) status_ = std::move(error);
@@ -72,6 +74,20 @@ void FieldReader::texts(std::string_view name, std::vector<std::string>& out) {
   }
 }
 
+void FieldReader::bits(std::string_view name, std::vector<int>& out) {
+  const auto array = json_.optional_array(name);
+  if (!array) return fail_with(std::unexpected(array.error()));
+  if (*array == nullptr) return;
+  for (const json::value& element : **array) {
+    if (!element.is_int64() || element.get_int64() < 0 || element.get_int64() > 1) {
+      return fail_with(fail(ErrorCode::kInvalidArgument,
+                            "'" + json_.path_of(name) + "': expected an array of 0 and 1, got " + dump_json(element),
+                            json_.path_of(name)));
+    }
+    out.push_back(static_cast<int>(element.get_int64()));
+  }
+}
+
 void FieldReader::tokens(std::string_view name, std::vector<TokenId>& out) {
   const json::value* value = json_.optional_value(name);
   if (value == nullptr) return;
@@ -100,11 +116,20 @@ void read_sizes(FieldReader& fields, Config& config) {
   fields.count("max_position_embeddings", kMaxPositions, config.max_position_embeddings);
   fields.number("rms_norm_eps", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
   fields.text("hidden_act", config.hidden_act);
+  fields.text("hidden_activation", config.hidden_act);
+}
+
+void read_scores(FieldReader& fields, Config& config) {
+  constexpr double kMost = 1e6;
+  fields.number("query_pre_attn_scalar", 1e-3, kMost, config.query_pre_attn_scalar);
+  fields.number("attn_logit_softcapping", 1e-3, kMost, config.attn_logit_softcapping);
+  fields.number("final_logit_softcapping", 1e-3, kMost, config.final_logit_softcapping);
 }
 
 void read_rope(FieldReader& fields, Config& config) {
   constexpr double kMaxTheta = 1e15;
   fields.number("rope_theta", 1, kMaxTheta, config.rope_theta);
+  fields.number("rope_local_base_freq", 1, kMaxTheta, config.rope_local_base_freq);
   fields.flag("rope_traditional", config.rope_traditional);
   fields.number("partial_rotary_factor", 1e-3, 1, config.partial_rotary_factor);
   // transformers 5 moves the rope fields into an object of their own.
@@ -124,9 +149,12 @@ void read_switches(FieldReader& fields, Config& config) {
   int window = 0;
   fields.count("sliding_window", kMaxPositions, window);
   if (window > 0) config.sliding_window = window;
+  fields.count("sliding_window_pattern", kMaxLayers, config.sliding_window_pattern);
   config.use_sliding_window = config.sliding_window.has_value();
   fields.flag("use_sliding_window", config.use_sliding_window);
   fields.texts("layer_types", config.layer_types);
+  fields.bits("no_rope_layers", config.no_rope_layers);
+  fields.count("no_rope_layer_interval", kMaxLayers, config.no_rope_layer_interval);
 }
 
 Status check_heads_width(const Config& config) {
@@ -176,6 +204,7 @@ Result<Config> config_from_json(json::object object) {
   fields.texts("architectures", config.architectures);
   read_sizes(fields, config);
   read_rope(fields, config);
+  read_scores(fields, config);
   read_switches(fields, config);
   fields.tokens("eos_token_id", config.eos_token_ids);
   config.bos_token_id = fields.token("bos_token_id");

@@ -28,7 +28,7 @@ struct Config {
   int vocab_size = 0;
   int max_position_embeddings = 0;
   double rms_norm_eps = 0;
-  std::string hidden_act = "silu";
+  std::string hidden_act = "silu";  // or `hidden_activation`, which wins
 
   double rope_theta = 10000;
   bool rope_traditional = false;     // rotate neighbouring pairs instead of halves
@@ -38,9 +38,18 @@ struct Config {
   bool attention_bias = false;
   bool mlp_bias = false;
 
+  double query_pre_attn_scalar = 0;     // scores are divided by its root; absent: head_dim
+  double attn_logit_softcapping = 0;    // absent: none
+  double final_logit_softcapping = 0;   // absent: none
+
   std::optional<int> sliding_window;
+  int sliding_window_pattern = 0;       // n: layers n, 2n, ... see all tokens; absent: the family's own
+  double rope_local_base_freq = 10000;  // rope_theta of the others
   bool use_sliding_window = false;  // absent: whether sliding_window is set
   std::vector<std::string> layer_types;
+
+  std::vector<int> no_rope_layers;  // per layer: 0 if it does not encode positions
+  int no_rope_layer_interval = 4;   // without it: every so many layers one does not
 
   std::vector<TokenId> eos_token_ids;  // `eos_token_id`, a number or a list
   std::optional<TokenId> bos_token_id;

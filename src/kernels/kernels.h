@@ -46,6 +46,13 @@ struct RopeSpec {
   std::vector<float> inverse_frequencies;
 };
 
+/// What a token sees of its row, and how scores become weights.
+struct AttentionSpec {
+  float scale = 1;    // of the scores
+  int window = 0;     // tokens that a token sees, itself the last of them; 0: all before it too
+  float softcap = 0;  // c: scores s become c * tanh(s / c); 0: they stay
+};
+
 struct ResidualNorm {
   mx::array sum;         // x + residual
   mx::array normalized;  // rms_norm(sum)
@@ -69,20 +76,26 @@ class Kernels {
   /// The residual sum and its norm in one pass over memory.
   [[nodiscard]] virtual ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual,
                                                   const mx::array& weight, float eps) const = 0;
+  /// x + y, both (tokens, dim).
+  [[nodiscard]] virtual mx::array add(const mx::array& x, const mx::array& y) const = 0;
   /// x (tokens, dim) + bias (dim).
   [[nodiscard]] virtual mx::array add_bias(const mx::array& x, const mx::array& bias) const = 0;
   /// silu(gate) * up, elementwise, both (tokens, dim).
   [[nodiscard]] virtual mx::array silu_multiply(const mx::array& gate, const mx::array& up) const = 0;
+  /// The same with gelu in its tanh form: gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+  [[nodiscard]] virtual mx::array gelu_multiply(const mx::array& gate, const mx::array& up) const = 0;
+  /// cap * tanh(x / cap), elementwise.
+  [[nodiscard]] virtual mx::array softcap(const mx::array& x, float cap) const = 0;
 
   /// The heads of x rotated by each token's position in batch.positions.
   [[nodiscard]] virtual mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const = 0;
   /// Stores the kv heads of k and v at each token's place in its row's blocks.
   virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const = 0;
   /// Causal attention of the heads of q over each row's own blocks, write_kv done -> same shape. A token
-  /// at position p sees positions 0..p of its row. heads is a multiple of kv_heads; head h reads kv head
-  /// h / (heads / kv_heads). Scores are scaled by `scale` before the softmax.
+  /// at position p sees positions 0..p of its row, or the last `window` of them. heads is a multiple of kv_heads; head h
+  /// reads kv head h / (heads / kv_heads). Blocks that no token of the batch sees are not read.
   [[nodiscard]] virtual mx::array paged_attention(const mx::array& q, const KvStorage& storage,
-                                                  const RaggedBatch& batch, float scale) const = 0;
+                                                  const RaggedBatch& batch, const AttentionSpec& spec) const = 0;
 
   /// Rows of x (tokens, dim) by ascending index.
   [[nodiscard]] virtual mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const = 0;

@@ -96,13 +96,16 @@ class ProfiledMatrix final : public Matrix {
 
 }  // namespace
 
-Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBatch& batch) {
+Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBatch& batch, int window) {
   double context_tokens = 0;  // whose keys and values are read
   double seen_tokens = 0;     // by all query tokens together
   for (const BatchRow& row : batch.rows) {
-    context_tokens += row.num_computed + row.num_tokens;
-    // Token i of the row sees num_computed + i + 1.
-    seen_tokens += row.num_tokens * (row.num_computed + (row.num_tokens + 1) / 2.0);
+    const int context = row.num_computed + row.num_tokens;
+    context_tokens += window == 0 ? context : std::min(context, window + row.num_tokens - 1);
+    // Token i of the row sees num_computed + i + 1, or what the window leaves of them.
+    const int whole = window == 0 ? 0 : std::clamp(context - window, 0, row.num_tokens);  // tokens whose window is full
+    const int growing = row.num_tokens - whole;
+    seen_tokens += growing * (row.num_computed + (growing + 1) / 2.0) + double{1} * whole * window;
   }
   const double blocks = storage.keys.shape(0);
   const double bytes_per_token = (bytes_of(storage.keys) + bytes_of(storage.values)) / blocks / batch.block_tokens;
@@ -149,6 +152,11 @@ ResidualNorm ProfilingKernels::add_rms_norm(const mx::array& x, const mx::array&
   return measured_->add_rms_norm(x, residual, weight, eps);
 }
 
+mx::array ProfilingKernels::add(const mx::array& x, const mx::array& y) const {
+  const Measured measured(*profile_, "add", shape_of(x), {.bytes = 3 * bytes_of(x), .float_ops = size_of(x)});
+  return measured_->add(x, y);
+}
+
 mx::array ProfilingKernels::add_bias(const mx::array& x, const mx::array& bias) const {
   const Measured measured(*profile_, "add bias", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
   return measured_->add_bias(x, bias);
@@ -158,6 +166,17 @@ mx::array ProfilingKernels::silu_multiply(const mx::array& gate, const mx::array
   const Measured measured(*profile_, "silu and multiply", shape_of(up),
                           {.bytes = 3 * bytes_of(up), .float_ops = 4 * size_of(up)});
   return measured_->silu_multiply(gate, up);
+}
+
+mx::array ProfilingKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
+  const Measured measured(*profile_, "gelu and multiply", shape_of(up),
+                          {.bytes = 3 * bytes_of(up), .float_ops = 10 * size_of(up)});
+  return measured_->gelu_multiply(gate, up);
+}
+
+mx::array ProfilingKernels::softcap(const mx::array& x, float cap) const {
+  const Measured measured(*profile_, "softcap", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = 6 * size_of(x)});
+  return measured_->softcap(x, cap);
 }
 
 mx::array ProfilingKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
@@ -174,9 +193,10 @@ void ProfilingKernels::write_kv(KvStorage& storage, const mx::array& k, const mx
 }
 
 mx::array ProfilingKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
-                                            float scale) const {
-  const Measured measured(*profile_, "attention", heads_shape(q, storage), attention_work(q.shape(), storage, batch));
-  return measured_->paged_attention(q, storage, batch, scale);
+                                            const AttentionSpec& spec) const {
+  const Measured measured(*profile_, "attention", heads_shape(q, storage),
+                          attention_work(q.shape(), storage, batch, spec.window));
+  return measured_->paged_attention(q, storage, batch, spec);
 }
 
 mx::array ProfilingKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {

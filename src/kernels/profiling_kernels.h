@@ -24,13 +24,16 @@ class ProfilingKernels final : public Kernels {
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
   [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                           float eps) const override;
+  [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
   [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
   [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
+  [[nodiscard]] mx::array gelu_multiply(const mx::array& gate, const mx::array& up) const override;
+  [[nodiscard]] mx::array softcap(const mx::array& x, float cap) const override;
 
   [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;
   void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const override;
   [[nodiscard]] mx::array paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
-                                          float scale) const override;
+                                          const AttentionSpec& spec) const override;
 
   [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
   void copy_block(KvStorage& storage, int from, int to) const override;
@@ -43,6 +46,7 @@ class ProfilingKernels final : public Kernels {
 
 /// The work of attention: keys and values of each row's context once, queries and results; per query token and head
 /// two multiply-adds for each of the head_dim elements of a token that it sees.
-[[nodiscard]] Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBatch& batch);
+[[nodiscard]] Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBatch& batch,
+                                  int window = 0);
 
 }  // namespace redpoll::kernels

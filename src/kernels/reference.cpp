@@ -4,6 +4,11 @@
 #include <mlx/fast.h>
 #include <mlx/ops.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <optional>
 #include <utility>
 
 namespace redpoll::kernels {
@@ -125,14 +130,43 @@ mx::array scatter_tokens(mx::array pool, const mx::array& values, const mx::arra
   return mx::reshape(mx::scatter(flat, slots, mx::expand_dims(values, 1), 0), shape);
 }
 
-/// The first `num_tokens` tokens of the blocks in `table` -> (1, kv_heads, num_tokens, head_dim).
-mx::array gather_blocks(const mx::array& pool, const mx::array& table, int num_tokens) {
+/// Tokens [first, + num_tokens) of the blocks in `table` -> (1, kv_heads, num_tokens, head_dim).
+mx::array gather_blocks(const mx::array& pool, const mx::array& table, int first, int num_tokens) {
   const int kv_heads = pool.shape(2);
   const int head_dim = pool.shape(3);
   const mx::array blocks = mx::take(pool, table, 0);  // (blocks, block_tokens, kv_heads, head_dim)
   const mx::array flat = mx::reshape(blocks, {blocks.shape(0) * blocks.shape(1), kv_heads, head_dim});
-  const mx::array used = mx::slice(flat, {0, 0, 0}, {num_tokens, kv_heads, head_dim});
+  const mx::array used = mx::slice(flat, {first, 0, 0}, {first + num_tokens, kv_heads, head_dim});
   return mx::expand_dims(mx::transpose(used, {1, 0, 2}), 0);
+}
+
+mx::array capped(const mx::array& x, float cap) {
+  const mx::array limit(cap, x.dtype());
+  return mx::multiply(mx::tanh(mx::divide(x, limit)), limit);
+}
+
+/// Whether the tokens at positions [first, + num_queries) see those at [first_key, + num_keys): (num_queries, num_keys).
+mx::array visible_mask(int first, int num_queries, int first_key, int num_keys, int window) {
+  const mx::array query = mx::expand_dims(mx::arange(first, first + num_queries, mx::int32), 1);
+  const mx::array key = mx::expand_dims(mx::arange(first_key, first_key + num_keys, mx::int32), 0);
+  const mx::array before = mx::less_equal(key, query);
+  if (window == 0) return before;
+  return mx::logical_and(before, mx::less(query, mx::add(key, mx::array(window))));
+}
+
+/// Attention whose scores are capped: q (1, heads, queries, head_dim), k and v (1, kv_heads, keys, head_dim), mask
+/// (queries, keys).
+mx::array capped_attention(const mx::array& q, const mx::array& k, const mx::array& v, const AttentionSpec& spec,
+                           const mx::array& mask) {
+  const int kv_heads = k.shape(1);
+  const int queries = q.shape(2);
+  const mx::array grouped =
+      mx::reshape(mx::multiply(q, mx::array(spec.scale, q.dtype())), {1, kv_heads, -1, queries, q.shape(3)});
+  const mx::array scores =
+      capped(mx::matmul(grouped, mx::swapaxes(mx::expand_dims(k, 2), -1, -2)), spec.softcap);
+  const mx::array least(std::numeric_limits<float>::lowest(), scores.dtype());
+  const mx::array weights = mx::softmax(mx::where(mask, scores, least), -1, /*precise=*/true);
+  return mx::reshape(mx::matmul(weights, mx::expand_dims(v, 2)), q.shape());
 }
 
 /// x (tokens, heads * head_dim) or already split -> (tokens, heads, head_dim).
@@ -171,11 +205,25 @@ ResidualNorm ReferenceKernels::add_rms_norm(const mx::array& x, const mx::array&
   return {std::move(sum), std::move(normalized)};
 }
 
+mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { return mx::add(x, y); }
+
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
 mx::array ReferenceKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
   return mx::multiply(mx::multiply(gate, mx::sigmoid(gate)), up);
 }
+
+mx::array ReferenceKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
+  const auto constant = [&](double value) { return mx::array(static_cast<float>(value), gate.dtype()); };
+  const mx::array cube = mx::power(gate, constant(3));
+  const mx::array inner = mx::multiply(constant(std::sqrt(2 / std::numbers::pi)),
+                                       mx::add(gate, mx::multiply(constant(0.044715), cube)));
+  const mx::array gelu =
+      mx::multiply(mx::multiply(constant(0.5), gate), mx::add(constant(1), mx::tanh(inner)));
+  return mx::multiply(gelu, up);
+}
+
+mx::array ReferenceKernels::softcap(const mx::array& x, float cap) const { return capped(x, cap); }
 
 mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
   const int tokens = x.shape(0);
@@ -213,19 +261,37 @@ void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx
 }
 
 mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
-                                            float scale) const {
+                                            const AttentionSpec& spec) const {
   const mx::array split = split_by_head(q, storage.keys.shape(3));
   std::vector<mx::array> outputs;
   outputs.reserve(batch.rows.size());
   for (const BatchRow& row : batch.rows) {
-    const auto table_ids = batch.block_table(row);
-    const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
+    // Blocks before the window of the row's first token may be anybody's by now.
     const int context = row.num_computed + row.num_tokens;
-    const mx::array queries =
-        mx::slice(split, {row.first_token, 0, 0}, {row.first_token + row.num_tokens, split.shape(1), split.shape(2)});
-    const mx::array attended = mx::fast::scaled_dot_product_attention(
-        mx::expand_dims(mx::transpose(queries, {1, 0, 2}), 0), gather_blocks(storage.keys, table, context),
-        gather_blocks(storage.values, table, context), scale, row.num_tokens == 1 ? "" : "causal");
+    const int first_seen = spec.window == 0 ? 0 : std::max(0, row.num_computed + 1 - spec.window);
+    const int first_block = first_seen / batch.block_tokens;
+    const auto table_ids = batch.block_table(row).subspan(static_cast<std::size_t>(first_block));
+    const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
+    const int skipped = first_seen - first_block * batch.block_tokens;
+    const mx::array keys = gather_blocks(storage.keys, table, skipped, context - first_seen);
+    const mx::array values = gather_blocks(storage.values, table, skipped, context - first_seen);
+    const mx::array queries = mx::expand_dims(
+        mx::transpose(mx::slice(split, {row.first_token, 0, 0},
+                                {row.first_token + row.num_tokens, split.shape(1), split.shape(2)}),
+                      {1, 0, 2}),
+        0);
+    const auto mask = [&] {
+      return visible_mask(row.num_computed, row.num_tokens, first_seen, context - first_seen, spec.window);
+    };
+    mx::array attended = queries;
+    if (spec.softcap > 0) {
+      attended = capped_attention(queries, keys, values, spec, mask());
+    } else if (row.num_tokens == 1 || spec.window == 0 || context <= spec.window) {
+      attended = mx::fast::scaled_dot_product_attention(queries, keys, values, spec.scale,
+                                                        row.num_tokens == 1 ? "" : "causal");
+    } else {
+      attended = mx::fast::scaled_dot_product_attention(queries, keys, values, spec.scale, "", mask());
+    }
     outputs.push_back(mx::transpose(mx::squeeze(attended, 0), {1, 0, 2}));
   }
   return mx::reshape(outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0), q.shape());

@@ -17,6 +17,12 @@
 
 namespace redpoll::models {
 
+struct DecoderOptions {
+  float embed_scale = 1;         // of the embedded tokens
+  float norm_weight_offset = 0;  // of the last norm
+  float logit_softcap = 0;       // 0: none
+};
+
 /// For configs without max_position_embeddings: what transformers assumes for a Llama.
 inline constexpr int kDefaultContext = 2048;
 
@@ -24,10 +30,13 @@ template <typename Layer>
 class DecoderModel final : public Model {
  public:
   template <typename MakeLayer>
-  DecoderModel(const nn::Scope& root, const checkpoint::Config& config, MakeLayer make_layer)
+  DecoderModel(const nn::Scope& root, const checkpoint::Config& config, MakeLayer make_layer,
+               const DecoderOptions& options = {})
       : info_(describe(config)),
+        options_(options),
         embed_tokens_(root["model"]["embed_tokens"], config.vocab_size, config.hidden_size),
-        norm_(root["model"]["norm"], config.hidden_size, static_cast<float>(config.rms_norm_eps)) {
+        norm_(root["model"]["norm"], config.hidden_size, static_cast<float>(config.rms_norm_eps),
+              options.norm_weight_offset) {
     const nn::Scope layers = root["model"]["layers"];
     layers_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
     for (int i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(make_layer(layers[i], i));
@@ -42,15 +51,22 @@ class DecoderModel final : public Model {
   [[nodiscard]] const ModelInfo& info() const override { return info_; }
 
   [[nodiscard]] mx::array forward(nn::ForwardContext& ctx) override {
-    nn::ResidualStream h(embed_tokens_(ctx.batch));  // (tokens, hidden)
+    nn::ResidualStream h(embed(ctx.batch));  // (tokens, hidden)
     for (const Layer& layer : layers_) layer(h, ctx);
     h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
     const mx::array x = norm_(h, ctx);
-    const mx::array logits = lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
+    mx::array logits = lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
+    if (options_.logit_softcap > 0) logits = ctx.kernels.softcap(logits, options_.logit_softcap);
     return mx::astype(logits, mx::float32);  // a GPU computes in the checkpoint's type; no-op on a CPU
   }
 
  private:
+  [[nodiscard]] mx::array embed(const kernels::RaggedBatch& batch) const {
+    mx::array embedded = embed_tokens_(batch);
+    if (options_.embed_scale == 1) return embedded;
+    return mx::multiply(embedded, mx::array(options_.embed_scale, embedded.dtype()));
+  }
+
   static ModelInfo describe(const checkpoint::Config& config) {
     return {.model_type = config.model_type,
             .vocab_size = config.vocab_size,
@@ -74,6 +90,7 @@ class DecoderModel final : public Model {
   }
 
   ModelInfo info_;
+  DecoderOptions options_;
   nn::Embedding embed_tokens_;
   std::vector<Layer> layers_;
   nn::RMSNorm norm_;

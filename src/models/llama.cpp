@@ -13,16 +13,22 @@ LlamaLayer::LlamaLayer(const nn::Scope& scope, const checkpoint::Config& config,
                                static_cast<float>(config.rms_norm_eps)),
       self_attn(scope["self_attn"], attention),
       mlp(scope["mlp"], config.hidden_size, config.intermediate_size,
-          config.mlp_bias ? nn::Bias::kRequired : nn::Bias::kNone) {
+          {.bias = config.mlp_bias ? nn::Bias::kRequired : nn::Bias::kNone}) {
   scope["self_attn"]["rotary_emb"].ignore();  // frequencies that old exporters wrote out
 }
 
 std::unique_ptr<Model> make_llama_decoder(const nn::Scope& root, const checkpoint::Config& config,
+                                          const nn::LayerAttention& attention) {
+  return std::make_unique<DecoderModel<LlamaLayer>>(
+      root, config, [&](const nn::Scope& scope, int layer) { return LlamaLayer(scope, config, attention(layer)); });
+}
+
+std::unique_ptr<Model> make_llama_decoder(const nn::Scope& root, const checkpoint::Config& config,
                                           nn::AttentionOptions attention) {
-  return std::make_unique<DecoderModel<LlamaLayer>>(root, config, [&](const nn::Scope& scope, int layer) {
-    attention.layer = layer;
-    return LlamaLayer(scope, config, attention);
-  });
+  return make_llama_decoder(root, config, nn::LayerAttention([&](int layer) {
+                              attention.layer = layer;
+                              return attention;
+                            }));
 }
 
 Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config) {

@@ -23,7 +23,9 @@ struct LlamaLayer {
   }
 };
 
-/// A decoder of Llama layers, all with these attention options but for the layer index.
+[[nodiscard]] std::unique_ptr<Model> make_llama_decoder(const nn::Scope& root, const checkpoint::Config& config,
+                                                        const nn::LayerAttention& attention);
+/// All layers with these attention options but for their index.
 [[nodiscard]] std::unique_ptr<Model> make_llama_decoder(const nn::Scope& root, const checkpoint::Config& config,
                                                         nn::AttentionOptions attention);
 

@@ -1,15 +1,21 @@
 #include "models/registry.h"
 
+#include <cmath>
+
 #include "nn/rope.h"
 
 namespace redpoll::models {
 namespace {
 
 constexpr Family kFamilies[] = {
+    {"gemma2", make_gemma2},
+    {"gemma3_text", make_gemma3_text},
     {"llama", make_llama},
     {"mistral", make_llama},
+    {"olmo2", make_olmo2},
     {"qwen2", make_qwen2},
     {"qwen3", make_qwen3},
+    {"smollm3", make_smollm3},
 };
 
 }  // namespace
@@ -33,7 +39,8 @@ Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& co
                               .num_heads = config.num_attention_heads,
                               .num_kv_heads = config.num_key_value_heads,
                               .head_dim = config.head_dim,
-                              .rope = std::move(rope)};
+                              .rope = std::move(rope),
+                              .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim))}};
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {

@@ -31,8 +31,12 @@ struct Family {
 /// for an activation other than silu, or for a rotary embedding that is not known.
 [[nodiscard]] Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config);
 
+Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_olmo2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_smollm3(const nn::Scope& root, const checkpoint::Config& config);
 
 }  // namespace redpoll::models

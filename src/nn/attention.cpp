@@ -2,7 +2,7 @@
 
 #include <mlx/ops.h>
 
-#include <cmath>
+#include <utility>
 
 namespace redpoll::nn {
 
@@ -11,30 +11,37 @@ Attention::Attention(const Scope& scope, AttentionOptions options)
       q_proj_(scope["q_proj"], options_.hidden_size, options_.num_heads * options_.head_dim, options_.qkv_bias),
       k_proj_(scope["k_proj"], options_.hidden_size, options_.num_kv_heads * options_.head_dim, options_.qkv_bias),
       v_proj_(scope["v_proj"], options_.hidden_size, options_.num_kv_heads * options_.head_dim, options_.qkv_bias),
-      o_proj_(scope["o_proj"], options_.num_heads * options_.head_dim, options_.hidden_size, options_.output_bias) {
-  if (options_.head_norm_eps) {
-    q_norm_.emplace(scope["q_norm"], options_.head_dim, *options_.head_norm_eps);
-    k_norm_.emplace(scope["k_norm"], options_.head_dim, *options_.head_norm_eps);
-  }
+      o_proj_(scope["o_proj"], options_.num_heads * options_.head_dim, options_.hidden_size, options_.output_bias),
+      q_norm_(make_norm(scope["q_norm"], options_.num_heads)),
+      k_norm_(make_norm(scope["k_norm"], options_.num_kv_heads)) {}
+
+std::optional<RMSNorm> Attention::make_norm(const Scope& scope, int num_heads) const {
+  if (options_.head_norm == HeadNorm::kNone) return std::nullopt;
+  const int size = options_.head_norm == HeadNorm::kEachHead ? options_.head_dim : num_heads * options_.head_dim;
+  return RMSNorm(scope, size, options_.norm_eps, options_.norm_weight_offset);
+}
+
+/// heads (tokens, heads * head_dim)
+mx::array Attention::normalize(const std::optional<RMSNorm>& norm, mx::array heads, ForwardContext& ctx) const {
+  if (!norm) return heads;
+  if (options_.head_norm == HeadNorm::kAllHeads) return (*norm)(heads, ctx);
+  return (*norm)(mx::reshape(heads, {heads.shape(0), -1, options_.head_dim}), ctx);
 }
 
 mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
   const int tokens = x.shape(0);
   const std::vector<mx::array> projected = Linear::apply_all({&q_proj_, &k_proj_, &v_proj_}, x, ctx);
-  mx::array q = projected[0];         // (tokens, num_heads * head_dim)
-  mx::array k = projected[1];         // (tokens, num_kv_heads * head_dim)
-  const mx::array& v = projected[2];  // (tokens, num_kv_heads * head_dim)
-  if (q_norm_) {
-    q = (*q_norm_)(mx::reshape(q, {tokens, options_.num_heads, options_.head_dim}), ctx);
-    k = (*k_norm_)(mx::reshape(k, {tokens, options_.num_kv_heads, options_.head_dim}), ctx);
+  mx::array q = normalize(q_norm_, projected[0], ctx);  // (tokens, num_heads * head_dim), or split by head
+  mx::array k = normalize(k_norm_, projected[1], ctx);  // (tokens, num_kv_heads * head_dim)
+  const mx::array& v = projected[2];                    // (tokens, num_kv_heads * head_dim)
+  if (options_.rope) {
+    q = ctx.kernels.rope(q, ctx.batch, *options_.rope);
+    k = ctx.kernels.rope(k, ctx.batch, *options_.rope);
   }
-  q = ctx.kernels.rope(q, ctx.batch, options_.rope);
-  k = ctx.kernels.rope(k, ctx.batch, options_.rope);
 
   kernels::KvStorage& storage = ctx.kv[static_cast<std::size_t>(options_.layer)];
   ctx.kernels.write_kv(storage, k, v, ctx.batch);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(options_.head_dim));
-  const mx::array attended = ctx.kernels.paged_attention(q, storage, ctx.batch, scale);
+  const mx::array attended = ctx.kernels.paged_attention(q, storage, ctx.batch, options_.scores);
   return o_proj_(mx::reshape(attended, {tokens, options_.num_heads * options_.head_dim}), ctx);
 }
 

@@ -1,7 +1,8 @@
-// Attention: grouped-query attention with rotary embeddings over the paged cache. What a family adds (biases, a norm
-// on each query and key head) is stated in AttentionOptions.
+// Attention: grouped-query attention with rotary embeddings over the paged cache. What a family adds (biases, norms of
+// queries and keys) is stated in AttentionOptions.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "nn/linear.h"
@@ -9,17 +10,30 @@
 
 namespace redpoll::nn {
 
+/// RMSNorm of queries and of keys, before the rotation.
+enum class HeadNorm {
+  kNone,
+  kEachHead,  // over head_dim
+  kAllHeads,  // over all heads of a token together
+};
+
 struct AttentionOptions {
   int layer = 0;  // whose cache to use
   int hidden_size = 0;
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  kernels::RopeSpec rope = {};
+  std::optional<kernels::RopeSpec> rope = {};  // nullopt: positions are not encoded
   Bias qkv_bias = Bias::kNone;
   Bias output_bias = Bias::kNone;
-  std::optional<float> head_norm_eps = {};  // set: q_norm and k_norm over head_dim before the rotation
+  HeadNorm head_norm = HeadNorm::kNone;
+  float norm_eps = 0;            // of these
+  float norm_weight_offset = 0;  // of these
+  kernels::AttentionSpec scores = {};
 };
+
+/// The attention of layer i.
+using LayerAttention = std::function<AttentionOptions(int layer)>;
 
 class Attention {
  public:
@@ -29,6 +43,9 @@ class Attention {
   [[nodiscard]] mx::array operator()(const mx::array& x, ForwardContext& ctx) const;
 
  private:
+  [[nodiscard]] std::optional<RMSNorm> make_norm(const Scope& scope, int num_heads) const;
+  [[nodiscard]] mx::array normalize(const std::optional<RMSNorm>& norm, mx::array heads, ForwardContext& ctx) const;
+
   AttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, o_proj_;
   std::optional<RMSNorm> q_norm_, k_norm_;

@@ -1,25 +1,39 @@
-// GatedMLP: down(silu(gate(x)) * up(x)), the feed-forward block of the Llama line.
+// GatedMLP: down(activation(gate(x)) * up(x)), the feed-forward block of the Llama line.
 #pragma once
 
 #include "nn/linear.h"
 
 namespace redpoll::nn {
 
+enum class GateActivation {
+  kSilu,
+  kGeluTanh,  // see Kernels::gelu_multiply
+};
+
+struct MlpOptions {
+  Bias bias = Bias::kNone;
+  GateActivation activation = GateActivation::kSilu;
+};
+
 class GatedMLP {
  public:
-  GatedMLP(const Scope& scope, int hidden_size, int intermediate_size, Bias bias = Bias::kNone)
-      : gate_proj_(scope["gate_proj"], hidden_size, intermediate_size, bias),
-        up_proj_(scope["up_proj"], hidden_size, intermediate_size, bias),
-        down_proj_(scope["down_proj"], intermediate_size, hidden_size, bias) {}
+  GatedMLP(const Scope& scope, int hidden_size, int intermediate_size, MlpOptions options = {})
+      : gate_proj_(scope["gate_proj"], hidden_size, intermediate_size, options.bias),
+        up_proj_(scope["up_proj"], hidden_size, intermediate_size, options.bias),
+        down_proj_(scope["down_proj"], intermediate_size, hidden_size, options.bias),
+        activation_(options.activation) {}
 
   /// x (tokens, hidden) -> (tokens, hidden)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
     const std::vector<mx::array> inner = Linear::apply_all({&gate_proj_, &up_proj_}, x, ctx);
-    return down_proj_(ctx.kernels.silu_multiply(inner[0], inner[1]), ctx);
+    const bool silu = activation_ == GateActivation::kSilu;
+    return down_proj_(silu ? ctx.kernels.silu_multiply(inner[0], inner[1]) : ctx.kernels.gelu_multiply(inner[0], inner[1]),
+                      ctx);
   }
 
  private:
   Linear gate_proj_, up_proj_, down_proj_;
+  GateActivation activation_;
 };
 
 }  // namespace redpoll::nn

@@ -21,6 +21,11 @@ class ResidualStream {
     delta_ = std::move(delta);
     return *this;
   }
+  /// The stream with all additions made: (tokens, hidden).
+  [[nodiscard]] const mx::array& sum(const ForwardContext& ctx) {
+    if (delta_) x_ = ctx.kernels.add(x_, *std::exchange(delta_, std::nullopt));
+    return x_;
+  }
   /// Keeps only these tokens: before the last norm and the head, those whose logits are wanted.
   void take_rows(const ForwardContext& ctx, const std::vector<std::int32_t>& rows) {
     x_ = ctx.kernels.take_rows(x_, rows);
@@ -35,7 +40,8 @@ class ResidualStream {
 
 class RMSNorm {
  public:
-  RMSNorm(const Scope& scope, int size, float eps) : weight_(scope.vector("weight", size)), eps_(eps) {}
+  /// `weight_offset` is added to the stored weights: Gemma stores them less one.
+  RMSNorm(const Scope& scope, int size, float eps, float weight_offset = 0);
 
   /// x (..., size), normalized over the last axis.
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {

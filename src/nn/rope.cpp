@@ -57,6 +57,16 @@ mx::array frequencies(int dims, double theta, const checkpoint::RopeScaling& sca
   return default_frequencies(dims / 2, theta);
 }
 
+kernels::RopeSpec rope_spec(const checkpoint::Config& config, const mx::array& inverse_frequencies) {
+  mx::array computed = mx::contiguous(inverse_frequencies);
+  mx::eval(computed);
+  const float* first = computed.data<float>();
+  return {.head_dim = config.head_dim,
+          .dims = config.head_dim,
+          .interleaved = config.rope_traditional,
+          .inverse_frequencies = {first, first + config.head_dim / 2}};
+}
+
 }  // namespace
 
 Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config) {
@@ -67,13 +77,11 @@ Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config) {
                 "the model's config: head_dim " + std::to_string(dims) + " is odd, so it cannot be rotated in pairs",
                 "head_dim");
   }
-  mx::array computed = mx::contiguous(frequencies(dims, config.rope_theta, scaling));
-  mx::eval(computed);
-  const float* first = computed.data<float>();
-  return kernels::RopeSpec{.head_dim = config.head_dim,
-                           .dims = dims,
-                           .interleaved = config.rope_traditional,
-                           .inverse_frequencies = {first, first + dims / 2}};
+  return rope_spec(config, frequencies(dims, config.rope_theta, scaling));
+}
+
+kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double base) {
+  return rope_spec(config, frequencies(config.head_dim, base, {}));
 }
 
 }  // namespace redpoll::nn

@@ -10,4 +10,7 @@ namespace redpoll::nn {
 /// The rotation of each head of a config. kUnsupported names a rope type that is not known.
 [[nodiscard]] Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config);
 
+/// The same with another base and no scaling, where a config's layers differ. The config is one that make_rope takes.
+[[nodiscard]] kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double base);
+
 }  // namespace redpoll::nn

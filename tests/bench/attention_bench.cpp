@@ -110,7 +110,7 @@ Times measure(const Kernels& kernels, const Workload& workload, std::vector<KvSt
       const auto before = steady_clock::now();
       kernels.write_kv(storage, kv, kv, batch);
       written += steady_clock::now() - before;
-      static_cast<void>(kernels.paged_attention(q, storage, batch, 0.125F));
+      static_cast<void>(kernels.paged_attention(q, storage, batch, {.scale = 0.125F}));
     }
     attention.push_back(Milliseconds(steady_clock::now() - start - written).count());
     writing.push_back(Milliseconds(written).count());

@@ -17,6 +17,35 @@ mx::array CpuKernels::silu_multiply(const mx::array& gate, const mx::array& up) 
   return std::move(out.array);
 }
 
+mx::array CpuKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
+  const HostView gates(gate);
+  const HostView ups(up);
+  HostArray out = make_array(gate.shape());
+  context_->team.parallel_for(gates.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    context_->loops.gelu_multiply(gates.data() + begin, ups.data() + begin, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
+}
+
+mx::array CpuKernels::softcap(const mx::array& x, float cap) const {
+  const HostView input(x);
+  HostArray out = make_array(x.shape());
+  context_->team.parallel_for(input.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    context_->loops.softcap(input.data() + begin, cap, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
+}
+
+mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {
+  const HostView xs(x);
+  const HostView ys(y);
+  HostArray out = make_array(x.shape());
+  context_->team.parallel_for(xs.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    context_->loops.add(xs.data() + begin, ys.data() + begin, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
+}
+
 mx::array CpuKernels::add_bias(const mx::array& x, const mx::array& bias) const {
   const HostView input(x);
   const HostView row(bias);

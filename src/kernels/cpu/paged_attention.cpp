@@ -23,11 +23,12 @@ struct Tile {
   int first_token = 0;  // within the row
   int num_tokens = 0;
   int kv_head = 0;
+  int first_part = 0;  // that its first token sees
   int num_parts = 0;
   int first_state_row = 0;  // of its parts' states, when they run apart
 };
 
-/// One part of a tile's context.
+/// One part of what a tile sees, from its first on.
 struct TilePart {
   const Tile* tile = nullptr;
   int part = 0;
@@ -35,7 +36,7 @@ struct TilePart {
 
 class PagedAttention {
  public:
-  PagedAttention(const HostView& q, const KvStorage& storage, const RaggedBatch& batch, float scale)
+  PagedAttention(const HostView& q, const KvStorage& storage, const RaggedBatch& batch, const AttentionSpec& spec)
       : q_(q.data()),
         head_dim_(storage.keys.shape(2)),
         num_heads_(static_cast<int>(q.size() / (std::int64_t{batch.num_tokens()} * head_dim_))),
@@ -50,7 +51,7 @@ class PagedAttention {
         batch_(batch),
         part_blocks_(std::max(1, kPartTokens / batch.block_tokens)),
         score_stride_((part_blocks_ * batch.block_tokens + kPadding - 1) / kPadding * kPadding + kPadding),
-        scale_(scale) {}
+        spec_(spec) {}
 
   void run(Context& context, float* out) {
     make_tiles();
@@ -82,9 +83,11 @@ class PagedAttention {
       for (int first = 0; first < row.num_tokens; first += tile_tokens()) {
         const int count = std::min(tile_tokens(), row.num_tokens - first);
         const int context = row.num_computed + first + count;
-        const int parts = (context + part_tokens - 1) / part_tokens;
+        const int first_seen = spec_.window == 0 ? 0 : std::max(0, row.num_computed + first + 1 - spec_.window);
+        const int first_part = first_seen / part_tokens;
+        const int parts = (context + part_tokens - 1) / part_tokens - first_part;
         for (int head = 0; head < kv_heads_; ++head) {
-          tiles_.push_back({&row, first, count, head, parts, num_state_rows_});
+          tiles_.push_back({&row, first, count, head, first_part, parts, num_state_rows_});
           num_state_rows_ += parts * count * group_;
         }
       }
@@ -99,9 +102,9 @@ class PagedAttention {
       for (std::int64_t i = begin; i < end; ++i) {
         const Tile& tile = tiles_[static_cast<std::size_t>(i)];
         const AttentionTile loop_tile = prepare(tile, later + state_floats());
-        run_part(context.loops, loop_tile, 0, states);
+        run_part(context.loops, loop_tile, tile.first_part, states);
         for (int part = 1; part < tile.num_parts; ++part) {
-          run_part(context.loops, loop_tile, part, later);
+          run_part(context.loops, loop_tile, tile.first_part + part, later);
           context.loops.merge_attention(states, later, tile.num_tokens * group_, value_stride_);
         }
         finish(context.loops, tile, states, out);
@@ -124,7 +127,7 @@ class PagedAttention {
       float* memory = context.scratch.mine();
       for (std::int64_t i = begin; i < end; ++i) {
         const TilePart& at = parts[static_cast<std::size_t>(i)];
-        run_part(context.loops, prepare(*at.tile, memory), at.part, states_of(at));
+        run_part(context.loops, prepare(*at.tile, memory), at.tile->first_part + at.part, states_of(at));
       }
     });
     for (const Tile& tile : tiles_) {
@@ -149,13 +152,15 @@ class PagedAttention {
     for (int t = 0; t < tile.num_tokens; ++t) {
       const std::int64_t token = tile.row->first_token + tile.first_token + t;
       const float* from = q_ + (token * num_heads_ + first_head) * head_dim_;
-      for (int i = 0; i < group_ * head_dim_; ++i) *query++ = from[i] * scale_;
+      for (int i = 0; i < group_ * head_dim_; ++i) *query++ = from[i] * spec_.scale;
     }
     return {.queries = memory,
             .num_tokens = tile.num_tokens,
             .first_position = tile.row->num_computed + tile.first_token,
             .group = group_,
             .head_dim = head_dim_,
+            .window = spec_.window,
+            .softcap = spec_.softcap,
             .kv_type = kv_type_,
             .keys = keys_ + tile.kv_head * key_head_stride() * element_bytes_,
             .values = values_ + tile.kv_head * value_head_stride() * element_bytes_,
@@ -209,7 +214,7 @@ class PagedAttention {
   const RaggedBatch& batch_;
   int part_blocks_;
   int score_stride_;  // see AttentionTile
-  float scale_;
+  AttentionSpec spec_;
   std::vector<Tile> tiles_;
   int num_state_rows_ = 0;
 };
@@ -217,10 +222,10 @@ class PagedAttention {
 }  // namespace
 
 mx::array CpuKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
-                                      float scale) const {
+                                      const AttentionSpec& spec) const {
   const HostView queries(q);
   HostArray out = make_array(q.shape());
-  PagedAttention(queries, storage, batch, scale).run(*context_, out.data);
+  PagedAttention(queries, storage, batch, spec).run(*context_, out.data);
   return std::move(out.array);
 }
 

@@ -1,6 +1,6 @@
 """Tiny seeded checkpoints per family, and what mlx-lm computes from them in float32.
 
-usage: make_goldens.py [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
+usage: make_goldens.py [--only NAME...] [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
 
 Writes, beside this file, one folder per variant: config.json, *.safetensors and expected.safetensors with `tokens`
 (n) and teacher-forced `logits` (n, vocab). Every variant has real structure: grouped heads, a head_dim that is not
@@ -43,8 +43,30 @@ LLAMA3_ROPE = dict(
     high_freq_factor=4.0,
     original_max_position_embeddings=32,
 )
+GEMMA = dict(BASE, hidden_size=64, head_dim=32, rms_norm_eps=1e-6, hidden_activation="gelu_pytorch_tanh")
+del GEMMA["hidden_act"]
 # name -> (config, dtype, bits of the projections, bits of the embedding, number of shards)
 VARIANTS = {
+    # Caps that bite; mlx-lm has no window here, so the config asks for none.
+    "gemma2_capped": (dict(GEMMA, model_type="gemma2", hidden_size=48, intermediate_size=64, head_dim=16, num_hidden_layers=2, query_pre_attn_scalar=24, attn_logit_softcapping=4.0, final_logit_softcapping=3.0), mx.bfloat16, 0, 0, 1),
+    # Layers 1, 2 and 4 see 20 tokens of 70, layer 3 all.
+    "gemma3_text_windows_4bit": (
+        dict(
+            GEMMA,
+            model_type="gemma3_text",
+            num_hidden_layers=4,
+            query_pre_attn_scalar=32,
+            sliding_window=20,
+            sliding_window_pattern=3,
+            rope_theta=1e6,
+            rope_local_base_freq=1e4,
+            rope_scaling=dict(rope_type="linear", factor=8.0),
+        ),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
     "llama_bias_llama3_rope": (
         dict(
             BASE,
@@ -70,6 +92,8 @@ VARIANTS = {
         1,
     ),
     "mistral_f32": (dict(BASE, model_type="mistral", hidden_size=32, intermediate_size=48, sliding_window=None, head_dim=16), mx.float32, 0, 0, 1),
+    "olmo2_bf16": (dict(BASE, model_type="olmo2", hidden_size=48, intermediate_size=64, head_dim=24), mx.bfloat16, 0, 0, 1),
+    "smollm3_4bit": (dict(BASE, model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 0, 1, 0]), mx.float16, 4, 8, 1),
     "qwen2_f16": (dict(BASE, model_type="qwen2", hidden_size=48, intermediate_size=64, rope_theta=1e6), mx.float16, 0, 0, 1),
     "qwen3_4bit_two_shards": (dict(BASE, model_type="qwen3", head_dim=32, rope_theta=1e6), mx.float16, 4, 4, 2),
     "qwen3_untied_6bit": (
@@ -82,6 +106,21 @@ VARIANTS = {
 }
 
 
+# What a variant is drawn from: fixed, so that a new one leaves the others as they are.
+SEEDS = {
+    "llama_bias_llama3_rope": 0,
+    "llama_interleaved_linear_rope_4bit": 1,
+    "mistral_f32": 2,
+    "qwen2_f16": 3,
+    "qwen3_4bit_two_shards": 4,
+    "qwen3_untied_6bit": 5,
+    "gemma2_capped": 6,
+    "gemma3_text_windows_4bit": 7,
+    "olmo2_bf16": 8,
+    "smollm3_4bit": 9,
+}
+
+
 def model_class(model_type):
     name = {"mistral": "llama"}.get(model_type, model_type)
     module = __import__(f"mlx_lm.models.{name}", fromlist=["Model", "ModelArgs"])
@@ -89,9 +128,11 @@ def model_class(model_type):
 
 
 def randomize(model, dtype):
+    center = 0.0 if model.model_type.startswith("gemma") else 1.0  # Gemma adds one to the weights of its norms
+
     def draw(parameter):
         if parameter.ndim == 1:  # norms near one, biases too: both far from doing nothing
-            return (1.0 + 0.3 * mx.random.normal(parameter.shape)).astype(dtype)
+            return (center + 0.3 * mx.random.normal(parameter.shape)).astype(dtype)
         return (mx.random.normal(parameter.shape) * (1.5 / parameter.shape[-1] ** 0.5)).astype(dtype)
 
     model.update(tree_map(draw, model.parameters()))
@@ -136,6 +177,9 @@ def make_variant(seed, name):
     mx.random.seed(seed)
     Model, ModelArgs = model_class(config["model_type"])
     model = Model(ModelArgs.from_dict(config))
+    if config["tie_word_embeddings"] and "lm_head" in model:  # mlx-lm drops it when it loads
+        model.pop("lm_head")
+        model.tie_word_embeddings = True
     randomize(model, dtype)
     if bits:
         quantize(model, config, bits, embedding_bits)
@@ -200,9 +244,10 @@ def make_starter(folder):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), help="variants to make instead of all")
     parser.add_argument("--mlx", help="the starter model as an MLX checkpoint folder with its tokenizer.json")
     arguments = parser.parse_args()
-    for seed, name in enumerate(VARIANTS):
-        make_variant(seed, name)
+    for name in arguments.only or VARIANTS:
+        make_variant(SEEDS[name], name)
     if arguments.mlx:
         make_starter(arguments.mlx)

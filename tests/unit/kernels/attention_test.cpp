@@ -13,15 +13,19 @@ struct Heads {
   int dim = 64;
 };
 
+float scale_of(const Heads& heads) { return 1.0F / std::sqrt(static_cast<float>(heads.dim)); }
+
 /// Whole sequences as a test sees them: q (length, query heads, dim), k and v (length, kv heads, dim).
 struct TestSequence {
   int length;
   Heads heads;
+  AttentionSpec spec;
   mx::array q, k, v;
 
   TestSequence(int tokens, Heads h, unsigned seed)
       : length(tokens),
         heads(h),
+        spec{.scale = scale_of(h)},
         q(random_array({tokens, h.query, h.dim}, seed, 2.0F)),
         k(random_array({tokens, h.kv, h.dim}, seed + 1)),
         v(random_array({tokens, h.kv, h.dim}, seed + 2)) {}
@@ -33,8 +37,6 @@ TestSequence as_stored(TestSequence s, KvType type) {
   for (mx::array* x : {&s.k, &s.v}) *x = mx::astype(mx::astype(*x, mx::float16), mx::float32);
   return s;
 }
-
-float scale_of(const Heads& heads) { return 1.0F / std::sqrt(static_cast<float>(heads.dim)); }
 
 /// Softmax attention in float64, straight from the definition.
 std::vector<double> exact_attention(const TestSequence& s) {
@@ -53,7 +55,9 @@ std::vector<double> exact_attention(const TestSequence& s) {
         for (std::size_t d = 0; d < dim; ++d) {
           weights[j] += double{q[(t * num_query + h) * dim + d]} * double{k[(j * num_kv + kv_head) * dim + d]};
         }
-        weights[j] *= double{scale_of(s.heads)};
+        weights[j] *= double{s.spec.scale};
+        if (s.spec.softcap > 0) weights[j] = s.spec.softcap * std::tanh(weights[j] / s.spec.softcap);
+        if (s.spec.window > 0 && t - j >= static_cast<std::size_t>(s.spec.window)) weights[j] = -INFINITY;
       }
       const double largest = std::ranges::max(weights);
       double total = 0;
@@ -79,8 +83,7 @@ std::vector<std::uint32_t> attend_in_chunks(const Kernels& kernels, const TestSe
     const int count = std::min(chunks[std::min(chunk++, chunks.size() - 1)], s.length - done);
     const RaggedBatch batch = make_batch({{done, count}}, block_tokens, num_blocks);
     kernels.write_kv(storage, rows_of(s.k, done, done + count), rows_of(s.v, done, done + count), batch);
-    const auto bits =
-        bits_of(kernels.paged_attention(rows_of(s.q, done, done + count), storage, batch, scale_of(s.heads)));
+    const auto bits = bits_of(kernels.paged_attention(rows_of(s.q, done, done + count), storage, batch, s.spec));
     out.insert(out.end(), bits.begin(), bits.end());
     done += count;
   }
@@ -135,6 +138,34 @@ TEST_P(AttentionTest, AttendsLikeFloat64AtEveryHeadShapeAndBlockSize) {
   }
 }
 
+TEST_P(AttentionTest, AttendsLikeFloat64WithinAWindow) {
+  for (const int window : {1, 2, 17, 32, 69, 70, 200}) {
+    SCOPED_TRACE(window);
+    for (const int block_tokens : {1, 5, 32}) {
+      TestSequence s(70, {6, 3, 40}, 11);
+      s.spec.window = window;
+      ASSERT_NO_FATAL_FAILURE(expect_exact(s, {33, 30, 1}, block_tokens));
+    }
+  }
+}
+
+TEST_P(AttentionTest, AttendsLikeFloat64WithinAWindowOfSeveralParts) {
+  for (const int window : {100, 256, 400}) {
+    SCOPED_TRACE(window);
+    TestSequence s(700, {4, 2, 32}, 12);
+    s.spec.window = window;
+    ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 99, 1}, 32));
+  }
+}
+
+TEST_P(AttentionTest, AttendsLikeFloat64WithCappedScores) {
+  TestSequence s(300, {4, 2, 32}, 13);
+  s.spec.softcap = 2.5F;  // scores deviate by 2
+  ASSERT_NO_FATAL_FAILURE(expect_exact(s, {290, 1}, 32));
+  s.spec.window = 40;
+  ASSERT_NO_FATAL_FAILURE(expect_exact(s, {290, 1}, 16));
+}
+
 TEST_P(AttentionTest, AttendsLikeFloat64OverSeveralParts) {
   const TestSequence s(700, {4, 2, 32}, 4);
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 100}, 32));
@@ -162,6 +193,57 @@ TEST(ReferenceAttentionTest, AttendsLikeFloat64) {
     const TestSequence s(70, heads, 3);
     ASSERT_NO_FATAL_FAILURE(expect_attention(reference, s, {33, 36, 1}, 16));
   }
+}
+
+TEST(ReferenceAttentionTest, AttendsLikeFloat64WithinAWindowAndWithCappedScores) {
+  const ReferenceKernels reference;
+  for (const int window : {0, 1, 20, 40, 100}) {
+    for (const float softcap : {0.0F, 2.5F}) {
+      SCOPED_TRACE("window " + std::to_string(window) + ", softcap " + std::to_string(softcap));
+      TestSequence s(70, {6, 3, 40}, 14);
+      s.spec.window = window;
+      s.spec.softcap = softcap;
+      ASSERT_NO_FATAL_FAILURE(expect_attention(reference, s, {33, 30, 1}, 16));
+    }
+  }
+}
+
+/// Blocks that the window has left behind may be another sequence's by now, whatever that wrote.
+std::vector<std::uint32_t> attend_with_spoiled_past(const Kernels& kernels, const TestSequence& s, int chunk,
+                                                    int block_tokens) {
+  const int num_blocks = s.length / block_tokens + 5;
+  KvStorage storage = kernels.make_kv_storage({num_blocks, block_tokens, s.heads.kv, s.heads.dim});
+  std::vector<std::uint32_t> out;
+  for (int done = 0; done < s.length; done += chunk) {
+    if (const int past = std::max(0, done + 1 - s.spec.window) / block_tokens * block_tokens; past > 0) {
+      const mx::array nothing = mx::full({past, s.heads.kv, s.heads.dim}, NAN);
+      kernels.write_kv(storage, nothing, nothing, make_batch({{0, past}}, block_tokens, num_blocks));
+    }
+    const int count = std::min(chunk, s.length - done);
+    const RaggedBatch batch = make_batch({{done, count}}, block_tokens, num_blocks);
+    kernels.write_kv(storage, rows_of(s.k, done, done + count), rows_of(s.v, done, done + count), batch);
+    const auto bits = bits_of(kernels.paged_attention(rows_of(s.q, done, done + count), storage, batch, s.spec));
+    out.insert(out.end(), bits.begin(), bits.end());
+  }
+  return out;
+}
+
+TEST_P(AttentionTest, GivesTheSameBitsForAWindowHoweverAPromptIsChunkedAndWithoutItsPast) {
+  for (const int window : {3, 40, 300}) {
+    TestSequence s(600, {4, 2, 32}, 15);
+    s.spec.window = window;
+    const auto whole = attend_in_chunks(*cpu(1), s, {600}, 16);
+    for (const int chunk : {1, 7, 64, 257}) {
+      ASSERT_EQ(attend_with_spoiled_past(*cpu(2), s, chunk, 16), whole) << "window " << window << ", chunks " << chunk;
+    }
+  }
+}
+
+TEST(ReferenceAttentionTest, NeedsNothingThatTheWindowHasLeftBehind) {
+  const ReferenceKernels reference;
+  TestSequence s(70, {2, 1, 32}, 16);
+  s.spec.window = 20;
+  expect_near(floats_from(attend_with_spoiled_past(reference, s, 9, 8)), exact_attention(s), kFloat32Bound);
 }
 
 TEST_P(AttentionTest, GivesTheSameBitsHoweverAPromptIsChunked) {
@@ -216,7 +298,7 @@ TEST_P(AttentionTest, GivesARowTheSameBitsAloneAndInABatch) {
     v.push_back(rows_of(s.v, lengths[i].computed, s.length));
   }
   kernels->write_kv(storage, mx::concatenate(k, 0), mx::concatenate(v, 0), batch);
-  const mx::array together = kernels->paged_attention(mx::concatenate(q, 0), storage, batch, scale_of(heads));
+  const mx::array together = kernels->paged_attention(mx::concatenate(q, 0), storage, batch, sequences[0].spec);
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const BatchRow& row = batch.rows[i];
     const auto alone = attend_in_chunks(*kernels, sequences[i], {sequences[i].length}, kBlockTokens);
@@ -237,7 +319,7 @@ TEST_P(AttentionTest, IgnoresWhatABlockHoldsBeyondTheTokensOfItsRow) {
     const RaggedBatch full = make_batch({{0, 8}}, 8, 1);
     kernels->write_kv(storage, mx::full({8, 1, 16}, left_over), mx::full({8, 1, 16}, left_over), full);
     kernels->write_kv(storage, s.k, s.v, batch);
-    return bits_of(kernels->paged_attention(s.q, storage, batch, scale_of(heads)));
+    return bits_of(kernels->paged_attention(s.q, storage, batch, s.spec));
   };
   EXPECT_EQ(attend(NAN), attend(0.0F));
   EXPECT_EQ(attend(INFINITY), attend(0.0F));
@@ -257,11 +339,11 @@ TEST_P(AttentionTest, CopiesABlock) {
   KvStorage storage = kernels->make_kv_storage({6, 8, heads.kv, heads.dim});
   RaggedBatch batch = make_batch({{0, 8}}, 8, 1);
   kernels->write_kv(storage, s.k, s.v, batch);
-  const auto expected = bits_of(kernels->paged_attention(s.q, storage, batch, 1.0F));
+  const auto expected = bits_of(kernels->paged_attention(s.q, storage, batch, s.spec));
   kernels->copy_block(storage, 0, 5);
   kernels->write_kv(storage, mx::zeros({8, 2, 12}), mx::zeros({8, 2, 12}), batch);
   batch.block_ids = {5};
-  EXPECT_EQ(bits_of(kernels->paged_attention(s.q, storage, batch, 1.0F)), expected);
+  EXPECT_EQ(bits_of(kernels->paged_attention(s.q, storage, batch, s.spec)), expected);
 }
 
 TEST(ReferenceAttentionTest, CopiesABlockAndKeepsTheOthers) {

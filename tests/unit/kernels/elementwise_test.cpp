@@ -2,6 +2,7 @@
 #include <mlx/random.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "unit/kernels/fixtures.h"
 
@@ -36,11 +37,13 @@ TEST_P(ElementwiseTest, NormalizesTheResidualSumLikeSumAndNorm) {
   EXPECT_EQ(bits_of(both.normalized), bits_of(kernels->rms_norm(sum, weight, kEps)));
 }
 
-TEST_P(ElementwiseTest, AddsABiasLikeTheReferenceToTheBit) {
+TEST_P(ElementwiseTest, AddsLikeTheReferenceToTheBit) {
   const ReferenceKernels reference;
   const mx::array x = random_array({41, 999}, 1);
   const mx::array bias = random_array({999}, 3);
   EXPECT_EQ(bits_of(cpu()->add_bias(x, bias)), bits_of(reference.add_bias(x, bias)));
+  const mx::array y = random_array({41, 999}, 4);
+  EXPECT_EQ(bits_of(cpu()->add(x, y)), bits_of(reference.add(x, y)));
 }
 
 TEST_P(ElementwiseTest, GatesLikeFloat64) {
@@ -56,11 +59,39 @@ TEST_P(ElementwiseTest, GatesLikeFloat64) {
   }
 }
 
+double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
+
+TEST_P(ElementwiseTest, GatesWithGeluLikeFloat64) {
+  std::vector<float> gate = random_floats(20'003, 5, 4.0F);
+  for (int i = 0; i < 2'000; ++i) gate[static_cast<std::size_t>(i)] = static_cast<float>(i - 1'000) * 0.1F;
+  const std::vector<float> up = random_floats(gate.size(), 6);
+  const int size = static_cast<int>(gate.size());
+  const std::vector<float> out = floats_of(cpu()->gelu_multiply(array_of(gate, {1, size}), array_of(up, {1, size})));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    // float64 loses what tanh comes near to -1 by; below -5 the exact result is less than 1e-6 of the gate.
+    const double expected = gelu(double{gate[i]}) * double{up[i]};
+    ASSERT_NEAR(out[i], expected, 1e-14 + 4e-6 * std::abs(expected)) << "gate " << gate[i];
+  }
+}
+
+TEST_P(ElementwiseTest, CapsLikeFloat64) {
+  std::vector<float> x = random_floats(10'001, 7, 20.0F);
+  x[0] = 1e30F;
+  x[1] = -1e30F;
+  x[2] = 0.0F;
+  const std::vector<float> out = floats_of(cpu()->softcap(array_of(x, {1, static_cast<int>(x.size())}), 30.0F));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    ASSERT_NEAR(out[i], 30.0 * std::tanh(double{x[i]} / 30.0), 30 * 2e-7) << x[i];
+  }
+}
+
 TEST_P(ElementwiseTest, LetsNotANumberThroughAndInfinitySaturate) {
   const mx::array gate({NAN, INFINITY, -INFINITY, 1.0F}, {1, 4});
   const std::vector<float> out = floats_of(cpu()->silu_multiply(gate, mx::ones({1, 4})));
   EXPECT_TRUE(std::isnan(out[0]));
   EXPECT_EQ(out[1], INFINITY);
+  EXPECT_TRUE(std::isnan(floats_of(cpu()->gelu_multiply(gate, mx::ones({1, 4})))[0]));
+  EXPECT_TRUE(std::isnan(floats_of(cpu()->softcap(gate, 30.0F))[0]));
   EXPECT_TRUE(std::isnan(floats_of(cpu()->rms_norm(gate, mx::ones({4}), kEps))[3]));
   EXPECT_NEAR(out[3], 0.731058578630005F, 1e-7F);
 }
@@ -71,11 +102,15 @@ TEST_P(ElementwiseTest, GivesARowTheSameBitsAloneAndAmongOthers) {
   const mx::array y = random_array({300, 577}, 2);
   const mx::array weight = random_array({577}, 3);
   const mx::array gated = kernels->silu_multiply(x, y);
+  const mx::array gated_with_gelu = kernels->gelu_multiply(x, y);
+  const mx::array capped = kernels->softcap(x, 2.0F);
   const mx::array normalized = kernels->rms_norm(x, weight, kEps);
   for (const int row : {0, 1, 77, 299}) {
     const mx::array a = rows_of(x, row, row + 1);
     const mx::array b = rows_of(y, row, row + 1);
     EXPECT_EQ(bits_of(kernels->silu_multiply(a, b)), bits_of(rows_of(gated, row, row + 1)));
+    EXPECT_EQ(bits_of(kernels->gelu_multiply(a, b)), bits_of(rows_of(gated_with_gelu, row, row + 1)));
+    EXPECT_EQ(bits_of(kernels->softcap(a, 2.0F)), bits_of(rows_of(capped, row, row + 1)));
     EXPECT_EQ(bits_of(kernels->rms_norm(a, weight, kEps)), bits_of(rows_of(normalized, row, row + 1)));
   }
 }

@@ -89,8 +89,11 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   const ResidualNorm want = plain_.add_rms_norm(x, y, weight, 1e-5F);
   EXPECT_EQ(bits_of(got.sum), bits_of(want.sum));
   EXPECT_EQ(bits_of(got.normalized), bits_of(want.normalized));
+  EXPECT_EQ(bits_of(measured_.add(x, y)), bits_of(plain_.add(x, y)));
   EXPECT_EQ(bits_of(measured_.add_bias(x, weight)), bits_of(plain_.add_bias(x, weight)));
   EXPECT_EQ(bits_of(measured_.silu_multiply(x, y)), bits_of(plain_.silu_multiply(x, y)));
+  EXPECT_EQ(bits_of(measured_.gelu_multiply(x, y)), bits_of(plain_.gelu_multiply(x, y)));
+  EXPECT_EQ(bits_of(measured_.softcap(x, 2)), bits_of(plain_.softcap(x, 2)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
 
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
@@ -103,8 +106,8 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   KvStorage plain_kv = plain_.make_kv_storage(shape);
   measured_.write_kv(measured_kv, heads, heads, batch);
   plain_.write_kv(plain_kv, heads, heads, batch);
-  EXPECT_EQ(bits_of(measured_.paged_attention(heads, measured_kv, batch, 0.25F)),
-            bits_of(plain_.paged_attention(heads, plain_kv, batch, 0.25F)));
+  EXPECT_EQ(bits_of(measured_.paged_attention(heads, measured_kv, batch, AttentionSpec{.scale = 0.25F})),
+            bits_of(plain_.paged_attention(heads, plain_kv, batch, AttentionSpec{.scale = 0.25F})));
   measured_.copy_block(measured_kv, 0, 1);
   plain_.copy_block(plain_kv, 0, 1);
   EXPECT_EQ(bits_of(measured_kv.keys), bits_of(plain_kv.keys));
@@ -114,16 +117,17 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
     EXPECT_EQ(totals.calls, 1U) << key.first;
     names.push_back(key.first);
   }
-  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add bias", "silu and multiply", "take rows", "rope",
-                                          "write K and V", "attention", "copy block"));
+  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply",
+                                          "gelu and multiply", "softcap", "take rows", "rope", "write K and V",
+                                          "attention", "copy block"));
 }
 
 TEST_F(ProfilingKernelsTest, AttentionIsNamedByItsHeadsHoweverQueriesLie) {
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
   const KvStorage kv =
       measured_.make_kv_storage({.num_blocks = 2, .block_tokens = 4, .num_kv_heads = 2, .head_dim = 16});
-  (void)measured_.paged_attention(random_array({3, 6 * 16}, 4), kv, batch, 0.25F);
-  (void)measured_.paged_attention(random_array({3, 6, 16}, 4), kv, batch, 0.25F);
+  (void)measured_.paged_attention(random_array({3, 6 * 16}, 4), kv, batch, AttentionSpec{.scale = 0.25F});
+  (void)measured_.paged_attention(random_array({3, 6, 16}, 4), kv, batch, AttentionSpec{.scale = 0.25F});
   EXPECT_EQ(totals({"attention", "6 x 16"}).calls, 2U);
 }
 
@@ -135,6 +139,11 @@ TEST_F(ProfilingKernelsTest, AttentionReadsEachContextOnceAndComputesWhatEachTok
   const Work work = attention_work({4, 6, 16}, kv, batch);
   EXPECT_EQ(work.bytes, (10 + 5) * kv_bytes_per_token + 2.0 * 4 * 6 * 16 * 4);
   EXPECT_EQ(work.float_ops, (10 + 3 + 4 + 5) * 4.0 * 6 * 16);
+  // Of the last three tokens each, or four, of which the second row's first has but three.
+  const Work windowed = attention_work({4, 6, 16}, kv, batch, 3);
+  EXPECT_EQ(windowed.bytes, (3 + 5) * kv_bytes_per_token + 2.0 * 4 * 6 * 16 * 4);
+  EXPECT_EQ(windowed.float_ops, (3 + 3 + 3 + 3) * 4.0 * 6 * 16);
+  EXPECT_EQ(attention_work({4, 6, 16}, kv, batch, 4).float_ops, (4 + 3 + 4 + 4) * 4.0 * 6 * 16);
   const Work flat = attention_work({4, 6 * 16}, kv, batch);
   EXPECT_EQ(flat.bytes, work.bytes);
   EXPECT_EQ(flat.float_ops, work.float_ops);

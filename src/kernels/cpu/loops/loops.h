@@ -35,6 +35,8 @@ struct AttentionTile {
   int first_position = 0;  // of the first token; the others follow it
   int group = 0;           // query heads that share the kv head
   int head_dim = 0;
+  int window = 0;     // of AttentionSpec
+  float softcap = 0;  // of AttentionSpec
 
   KvType kv_type = KvType::kF32;
   const std::byte* keys = nullptr;    // of this kv head in block 0: (head_dim, key_stride)
@@ -83,7 +85,8 @@ struct Loops {
   MatmulLoops int16;  // the bits of its results are the same in every variant
   MatmulLoops int8;   // so are these
 
-  /// The states (rows, attention_state_stride) of blocks [first_block, last_block) of the table alone.
+  /// The states (rows, attention_state_stride) of blocks [first_block, last_block) of the table alone. Reads none of
+  /// those that the first token's window has left behind.
   void (*attention)(const AttentionTile& tile, int first_block, int last_block, float* states);
   /// Adds a later part of the context to `states`.
   void (*merge_attention)(float* states, const float* later, int num_rows, int value_stride);
@@ -98,6 +101,9 @@ struct Loops {
   void (*rms_norm)(const float* x, const float* weight, float eps, int size, float* out);
   void (*add)(const float* x, const float* y, std::int64_t size, float* out);
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
+  void (*gelu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
+  /// out = cap * tanh(x / cap)
+  void (*softcap)(const float* x, float cap, std::int64_t size, float* out);
 };
 
 /// `variant` must be one of available_variants().
