@@ -42,6 +42,11 @@ struct Config {
   double attn_logit_softcapping = 0;    // absent: none
   double final_logit_softcapping = 0;   // absent: none
 
+  double attention_multiplier = 1;  // of the scores
+  double embedding_multiplier = 1;
+  double residual_multiplier = 1;
+  double logits_scaling = 1;  // divides the logits
+
   std::optional<int> sliding_window;
   int sliding_window_pattern = 0;       // n: layers n, 2n, ... see all tokens; absent: the family's own
   double rope_local_base_freq = 10000;  // rope_theta of the others
@@ -86,8 +91,8 @@ struct RopeScaling {
   std::vector<double> frequency_factors{};  // head_dim / 2 of them
 };
 
-/// Reads `rope_scaling` or `rope_parameters`. kUnsupported names a type that is not known, a partial rotary factor, or
-/// parameters that differ by layer; kInvalidArgument names a number that is missing or makes no sense.
+/// Reads `rope_scaling` or `rope_parameters`. kUnsupported names a type that is not known, or parameters that differ by
+/// layer; kInvalidArgument names a number that is missing or makes no sense.
 [[nodiscard]] Result<RopeScaling> parse_rope_scaling(const Config& config);
 
 }  // namespace redpoll::checkpoint

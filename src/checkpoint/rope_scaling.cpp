@@ -89,11 +89,6 @@ Result<RopeScaling> read_scaling(const json::object& object, const std::string& 
 }  // namespace
 
 Result<RopeScaling> parse_rope_scaling(const Config& config) {
-  if (config.partial_rotary_factor != 1) {
-    return fail(ErrorCode::kUnsupported,
-                "'partial_rotary_factor' other than 1 is not supported for model_type '" + config.model_type + "'",
-                "partial_rotary_factor");
-  }
   JsonReader reader(config.raw);
   if (const json::value* factors = reader.optional_value("rope_freq_factors")) return read_factors(*factors, config);
   ASSIGN_OR_RETURN(const json::object* parameters, reader.optional_object("rope_parameters"));

@@ -84,6 +84,8 @@ class Kernels {
   [[nodiscard]] virtual mx::array silu_multiply(const mx::array& gate, const mx::array& up) const = 0;
   /// The same with gelu in its tanh form: gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
   [[nodiscard]] virtual mx::array gelu_multiply(const mx::array& gate, const mx::array& up) const = 0;
+  /// factor * x, elementwise.
+  [[nodiscard]] virtual mx::array scale(const mx::array& x, float factor) const = 0;
   /// cap * tanh(x / cap), elementwise.
   [[nodiscard]] virtual mx::array softcap(const mx::array& x, float cap) const = 0;
 

@@ -174,6 +174,11 @@ mx::array ProfilingKernels::gelu_multiply(const mx::array& gate, const mx::array
   return measured_->gelu_multiply(gate, up);
 }
 
+mx::array ProfilingKernels::scale(const mx::array& x, float factor) const {
+  const Measured measured(*profile_, "scale", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
+  return measured_->scale(x, factor);
+}
+
 mx::array ProfilingKernels::softcap(const mx::array& x, float cap) const {
   const Measured measured(*profile_, "softcap", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = 6 * size_of(x)});
   return measured_->softcap(x, cap);

@@ -223,6 +223,10 @@ mx::array ReferenceKernels::gelu_multiply(const mx::array& gate, const mx::array
   return mx::multiply(gelu, up);
 }
 
+mx::array ReferenceKernels::scale(const mx::array& x, float factor) const {
+  return mx::multiply(x, mx::array(factor, x.dtype()));
+}
+
 mx::array ReferenceKernels::softcap(const mx::array& x, float cap) const { return capped(x, cap); }
 
 mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {

@@ -24,6 +24,7 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
   [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
   [[nodiscard]] mx::array gelu_multiply(const mx::array& gate, const mx::array& up) const override;
+  [[nodiscard]] mx::array scale(const mx::array& x, float factor) const override;
   [[nodiscard]] mx::array softcap(const mx::array& x, float cap) const override;
 
   [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/model.h"
@@ -20,7 +21,8 @@ namespace redpoll::models {
 struct DecoderOptions {
   float embed_scale = 1;         // of the embedded tokens
   float norm_weight_offset = 0;  // of the last norm
-  float logit_softcap = 0;       // 0: none
+  float logit_scale = 1;
+  float logit_softcap = 0;  // 0: none
 };
 
 /// For configs without max_position_embeddings: what transformers assumes for a Llama.
@@ -51,20 +53,19 @@ class DecoderModel final : public Model {
   [[nodiscard]] const ModelInfo& info() const override { return info_; }
 
   [[nodiscard]] mx::array forward(nn::ForwardContext& ctx) override {
-    nn::ResidualStream h(embed(ctx.batch));  // (tokens, hidden)
+    nn::ResidualStream h(scaled(embed_tokens_(ctx.batch), options_.embed_scale, ctx));  // (tokens, hidden)
     for (const Layer& layer : layers_) layer(h, ctx);
     h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
     const mx::array x = norm_(h, ctx);
     mx::array logits = lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
+    logits = scaled(std::move(logits), options_.logit_scale, ctx);
     if (options_.logit_softcap > 0) logits = ctx.kernels.softcap(logits, options_.logit_softcap);
     return mx::astype(logits, mx::float32);  // a GPU computes in the checkpoint's type; no-op on a CPU
   }
 
  private:
-  [[nodiscard]] mx::array embed(const kernels::RaggedBatch& batch) const {
-    mx::array embedded = embed_tokens_(batch);
-    if (options_.embed_scale == 1) return embedded;
-    return mx::multiply(embedded, mx::array(options_.embed_scale, embedded.dtype()));
+  static mx::array scaled(mx::array x, float factor, const nn::ForwardContext& ctx) {
+    return factor == 1 ? std::move(x) : ctx.kernels.scale(x, factor);
   }
 
   static ModelInfo describe(const checkpoint::Config& config) {

@@ -2,14 +2,14 @@
 
 #include <cmath>
 
-#include "nn/rope.h"
-
 namespace redpoll::models {
 namespace {
 
 constexpr Family kFamilies[] = {
     {"gemma2", make_gemma2},
     {"gemma3_text", make_gemma3_text},
+    {"glm4", make_glm4},
+    {"granite", make_granite},
     {"llama", make_llama},
     {"mistral", make_llama},
     {"olmo2", make_olmo2},
@@ -22,7 +22,7 @@ constexpr Family kFamilies[] = {
 
 std::span<const Family> families() { return kFamilies; }
 
-Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config) {
+Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config, nn::PartialRotation partial) {
   if (config.sliding_window && config.use_sliding_window) {
     return fail(ErrorCode::kUnsupported,
                 "the model's config: sliding_window " + std::to_string(*config.sliding_window) +
@@ -34,7 +34,7 @@ Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& co
                 "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'",
                 "hidden_act");
   }
-  ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config));
+  ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config, partial));
   return nn::AttentionOptions{.hidden_size = config.hidden_size,
                               .num_heads = config.num_attention_heads,
                               .num_kv_heads = config.num_key_value_heads,

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "models/model.h"
 #include "nn/attention.h"
+#include "nn/rope.h"
 
 namespace redpoll::models {
 
@@ -29,10 +30,13 @@ struct Family {
 
 /// Attention over all earlier tokens, as the config describes it. Fails for configs that ask for a sliding window,
 /// for an activation other than silu, or for a rotary embedding that is not known.
-[[nodiscard]] Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config);
+[[nodiscard]] Result<nn::AttentionOptions> full_attention_options(
+    const checkpoint::Config& config, nn::PartialRotation partial = nn::PartialRotation::kRefused);
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_glm4(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_granite(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_olmo2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config);

@@ -19,6 +19,9 @@ class Linear {
       : weight_(scope.matrix(out_features, in_features)) {
     if (bias == Bias::kRequired) bias_ = scope.vector("bias", out_features);
   }
+  /// Some outputs of a layer that the checkpoint keeps fused with others, without a bias.
+  Linear(const Scope& scope, int in_features, int out_features, RowSlice slice)
+      : weight_(scope.matrix(out_features, in_features, slice)) {}
 
   /// x (tokens, in_features) -> (tokens, out_features)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {

@@ -34,6 +34,18 @@ using Storage = std::shared_ptr<const void>;
 // Keeps both alive.
 Storage both(const Storage& a, const Storage& b) { return std::make_shared<std::pair<Storage, Storage>>(a, b); }
 
+int rows_in_file(const kernels::MatrixWeights& weights, RowSlice slice) {
+  return slice.of > 0 ? slice.of : weights.out_features;
+}
+
+/// The bytes of the rows that are wanted.
+std::span<const std::byte> sliced(std::span<const std::byte> bytes, const kernels::MatrixWeights& weights,
+                                  RowSlice slice) {
+  const std::size_t row_bytes = bytes.size() / static_cast<std::size_t>(rows_in_file(weights, slice));
+  return bytes.subspan(static_cast<std::size_t>(slice.first) * row_bytes,
+                       static_cast<std::size_t>(weights.out_features) * row_bytes);
+}
+
 // The first few of a list and how many there are, so that a checkpoint of another family does not print a thousand.
 std::string joined(const std::vector<std::string>& items, std::string_view separator) {
   constexpr std::size_t kShown = 8;
@@ -123,20 +135,21 @@ mx::array Scope::vector(std::string_view name, int size) const {
   return stored;
 }
 
-std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features) const {
+std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features, RowSlice slice) const {
   kernels::MatrixWeights weights;
   weights.out_features = out_features;
   weights.in_features = in_features;
   std::optional<checkpoint::Tensor> weight;
   if (has("scales")) {
-    if (!add_quantization(weights)) return nullptr;
-    weight = expect("weight", {out_features, static_cast<std::int64_t>(in_features) * weights.bits / 32});
+    if (!add_quantization(weights, slice)) return nullptr;
+    weight = expect("weight",
+                    {rows_in_file(weights, slice), static_cast<std::int64_t>(in_features) * weights.bits / 32});
     if (weight && weight->dtype != DType::kU32) {
       parameters_.record(full("weight") + " is quantized and must be U32");
       return nullptr;
     }
   } else {
-    weight = expect("weight", {out_features, in_features});
+    weight = expect("weight", {rows_in_file(weights, slice), in_features});
     if (weight) {
       const auto type = weight_type(weight->dtype);
       if (!type) {
@@ -148,7 +161,7 @@ std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_fe
     }
   }
   if (!weight) return nullptr;
-  weights.weight = weight->bytes;
+  weights.weight = sliced(weight->bytes, weights, slice);
   weights.storage = both(weight->storage, weights.storage);
   auto matrix = parameters_.kernels_.make_matrix(std::move(weights));
   parameters_.loaded_bytes_ += matrix->num_bytes();
@@ -156,7 +169,7 @@ std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_fe
 }
 
 // Fills bits, group size, scales and biases from the config's quantization table and checks them against the tensors.
-bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
+bool Scope::add_quantization(kernels::MatrixWeights& weights, RowSlice slice) const {
   const std::string module = prefix_.substr(0, prefix_.size() - 1);
   const auto spec = parameters_.checkpoint_.quantization.spec_for(module);
   if (!spec) {
@@ -174,7 +187,7 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
                        std::to_string(spec->group_size) + " do not divide");
     return false;
   }
-  const std::vector<std::int64_t> shape = {weights.out_features, weights.in_features / spec->group_size};
+  const std::vector<std::int64_t> shape = {rows_in_file(weights, slice), weights.in_features / spec->group_size};
   const std::optional<checkpoint::Tensor> scales = expect("scales", shape);
   const std::optional<checkpoint::Tensor> biases = expect("biases", shape);
   if (!scales || !biases) return false;
@@ -186,8 +199,8 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights) const {
   weights.type = *type;
   weights.bits = spec->bits;
   weights.group_size = spec->group_size;
-  weights.scales = scales->bytes;
-  weights.biases = biases->bytes;
+  weights.scales = sliced(scales->bytes, weights, slice);
+  weights.biases = sliced(biases->bytes, weights, slice);
   weights.storage = both(scales->storage, biases->storage);
   return true;
 }

@@ -47,6 +47,12 @@ class Parameters {
   std::size_t loaded_bytes_ = 0;
 };
 
+/// Some rows of a matrix that the checkpoint keeps several in, one below the other: [first, + out_features) of `of`.
+struct RowSlice {
+  int first = 0;
+  int of = 0;  // 0: the matrix is not shared
+};
+
 /// A prefix of names: scope["self_attn"]["q_proj"] stands for "self_attn.q_proj.".
 class Scope {
  public:
@@ -58,7 +64,8 @@ class Scope {
   [[nodiscard]] bool has(std::string_view name) const;
 
   /// "weight", (out_features, in_features), dense, or quantized if "scales" stands beside it. nullptr when recorded.
-  [[nodiscard]] std::shared_ptr<const kernels::Matrix> matrix(int out_features, int in_features) const;
+  [[nodiscard]] std::shared_ptr<const kernels::Matrix> matrix(int out_features, int in_features,
+                                                              RowSlice slice = {}) const;
   /// A (size) vector; float32 on a CPU, as stored elsewhere. Zeros when recorded.
   [[nodiscard]] mx::array vector(std::string_view name, int size) const;
   /// Tensors under this prefix that a model leaves unread on purpose, such as precomputed rotary frequencies.
@@ -70,7 +77,7 @@ class Scope {
   [[nodiscard]] std::string full(std::string_view name) const;
   [[nodiscard]] std::optional<checkpoint::Tensor> expect(std::string_view name,
                                                          const std::vector<std::int64_t>& shape) const;
-  [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights) const;
+  [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights, RowSlice slice) const;
 
   Parameters& parameters_;
   std::string prefix_;  // "" or ends with "."

@@ -62,19 +62,26 @@ kernels::RopeSpec rope_spec(const checkpoint::Config& config, const mx::array& i
   mx::eval(computed);
   const float* first = computed.data<float>();
   return {.head_dim = config.head_dim,
-          .dims = config.head_dim,
+          .dims = 2 * static_cast<int>(computed.size()),
           .interleaved = config.rope_traditional,
-          .inverse_frequencies = {first, first + config.head_dim / 2}};
+          .inverse_frequencies = {first, first + computed.size()}};
 }
 
 }  // namespace
 
-Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(const checkpoint::RopeScaling scaling, checkpoint::parse_rope_scaling(config));
-  const int dims = config.head_dim;
-  if (dims % 2 != 0) {
+Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config, PartialRotation partial) {
+  if (config.partial_rotary_factor != 1 && partial == PartialRotation::kRefused) {
     return fail(ErrorCode::kUnsupported,
-                "the model's config: head_dim " + std::to_string(dims) + " is odd, so it cannot be rotated in pairs",
+                "the model's config: 'partial_rotary_factor' other than 1 is not supported for model_type '" +
+                    config.model_type + "'",
+                "partial_rotary_factor");
+  }
+  ASSIGN_OR_RETURN(const checkpoint::RopeScaling scaling, checkpoint::parse_rope_scaling(config));
+  const int dims = static_cast<int>(config.head_dim * config.partial_rotary_factor);
+  if (dims % 2 != 0 || dims == 0) {
+    return fail(ErrorCode::kUnsupported,
+                "the model's config: " + std::to_string(dims) + " of head_dim " + std::to_string(config.head_dim) +
+                    " cannot be rotated in pairs",
                 "head_dim");
   }
   return rope_spec(config, frequencies(dims, config.rope_theta, scaling));

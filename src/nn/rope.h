@@ -7,8 +7,13 @@
 
 namespace redpoll::nn {
 
-/// The rotation of each head of a config. kUnsupported names a rope type that is not known.
-[[nodiscard]] Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config);
+/// Whether a family rotates a part of each head if its config has a partial_rotary_factor.
+enum class PartialRotation { kRefused, kAllowed };
+
+/// The rotation of each head of a config. kUnsupported names a rope type that is not known, or a partial rotary factor
+/// that the family does not have.
+[[nodiscard]] Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config,
+                                                  PartialRotation partial = PartialRotation::kRefused);
 
 /// The same with another base and no scaling, where a config's layers differ. The config is one that make_rope takes.
 [[nodiscard]] kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double base);

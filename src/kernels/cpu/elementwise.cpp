@@ -27,6 +27,15 @@ mx::array CpuKernels::gelu_multiply(const mx::array& gate, const mx::array& up) 
   return std::move(out.array);
 }
 
+mx::array CpuKernels::scale(const mx::array& x, float factor) const {
+  const HostView input(x);
+  HostArray out = make_array(x.shape());
+  context_->team.parallel_for(input.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    context_->loops.scale(input.data() + begin, factor, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
+}
+
 mx::array CpuKernels::softcap(const mx::array& x, float cap) const {
   const HostView input(x);
   HostArray out = make_array(x.shape());

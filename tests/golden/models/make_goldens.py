@@ -67,6 +67,20 @@ VARIANTS = {
         8,
         1,
     ),
+    "glm4_4bit": (
+        dict(BASE, model_type="glm4", head_dim=32, attention_bias=True, partial_rotary_factor=0.5, tie_word_embeddings=False),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    "granite_4bit": (
+        dict(BASE, model_type="granite", attention_bias=False, mlp_bias=False, attention_multiplier=0.3, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=2.0),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
     "llama_bias_llama3_rope": (
         dict(
             BASE,
@@ -118,6 +132,8 @@ SEEDS = {
     "gemma3_text_windows_4bit": 7,
     "olmo2_bf16": 8,
     "smollm3_4bit": 9,
+    "granite_4bit": 10,
+    "glm4_4bit": 11,
 }
 
 

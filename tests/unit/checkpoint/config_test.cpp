@@ -70,10 +70,30 @@ TEST(ConfigTest, EosIsANumberOrAListAndMinusOneIsNone) {
             "'eos_token_id': expected a whole number from -1 to 67108864, got -2");
 }
 
+TEST(ConfigTest, ReadsWhatFamiliesAdd) {
+  const auto config = parse_config(
+      R"({"model_type":"m","hidden_act":"silu","hidden_activation":"gelu_pytorch_tanh","query_pre_attn_scalar":256,
+      "attn_logit_softcapping":null,"final_logit_softcapping":30.0,"sliding_window":512,"sliding_window_pattern":6,
+      "rope_local_base_freq":1e4,"no_rope_layers":[1,0],"logits_scaling":8.0,"attention_multiplier":0.0078125})");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->hidden_act, "gelu_pytorch_tanh");
+  EXPECT_EQ(config->query_pre_attn_scalar, 256);
+  EXPECT_EQ(config->attn_logit_softcapping, 0);
+  EXPECT_EQ(config->final_logit_softcapping, 30);
+  EXPECT_EQ(config->sliding_window, 512);
+  EXPECT_EQ(config->sliding_window_pattern, 6);
+  EXPECT_EQ(config->rope_local_base_freq, 1e4);
+  EXPECT_EQ(config->no_rope_layers, (std::vector<int>{1, 0}));
+  EXPECT_EQ(config->logits_scaling, 8);
+  EXPECT_EQ(config->attention_multiplier, 0.0078125);
+  EXPECT_EQ(config->residual_multiplier, 1);
+}
+
 TEST(ConfigTest, HostileNumbersNameTheField) {
   const std::string_view sizes[] = {
       "hidden_size",       "num_hidden_layers", "num_attention_heads",     "num_key_value_heads", "head_dim",
-      "intermediate_size", "vocab_size",        "max_position_embeddings", "sliding_window"};
+      "intermediate_size", "vocab_size",        "max_position_embeddings", "sliding_window",
+      "sliding_window_pattern", "no_rope_layer_interval"};
   for (const std::string_view field : sizes) {
     for (const std::string_view value : {"0", "-1", "1.5", "1e300", "18446744073709551615", "true", "\"64\"", "[]"}) {
       const auto config = parse_config(with(field, value));
@@ -82,7 +102,10 @@ TEST(ConfigTest, HostileNumbersNameTheField) {
       EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);
     }
   }
-  for (const std::string_view field : {"rms_norm_eps", "rope_theta", "partial_rotary_factor"}) {
+  for (const std::string_view field : {"rms_norm_eps", "rope_theta", "partial_rotary_factor", "rope_local_base_freq",
+                                        "query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping",
+                                        "attention_multiplier", "embedding_multiplier", "residual_multiplier",
+                                        "logits_scaling"}) {
     for (const std::string_view value : {"0", "-1", "1e300", "\"1\"", "{}"}) {
       const auto config = parse_config(with(field, value));
       ASSERT_FALSE(config) << field << " " << value;
@@ -118,6 +141,8 @@ TEST(ConfigTest, WrongTypesAndMissingTypeAreErrors) {
   EXPECT_EQ(message(with("tie_word_embeddings", "1")), "'tie_word_embeddings': expected a boolean, got number 1");
   EXPECT_EQ(message(with("layer_types", "[1]")),
             "'layer_types': expected an array of strings, one element is a number");
+  EXPECT_EQ(message(with("no_rope_layers", "[1,2]")), "'no_rope_layers': expected an array of 0 and 1, got 2");
+  EXPECT_EQ(message(with("no_rope_layers", "[true]")), "'no_rope_layers': expected an array of 0 and 1, got true");
   EXPECT_EQ(message(with("rope_parameters", "3")), "'rope_parameters': expected an object, got number 3");
 }
 
@@ -191,8 +216,6 @@ TEST(RopeScalingTest, WhatIsNotUnderstoodIsRefused) {
             "'rope_scaling.high_freq_factor' must be greater than low_freq_factor");
   EXPECT_EQ(rope("rope_parameters", R"({"full_attention":{"rope_type":"default"}})").error().message,
             "'rope_parameters': parameters by layer type ('full_attention') are not supported");
-  EXPECT_EQ(rope("partial_rotary_factor", "0.5").error().message,
-            "'partial_rotary_factor' other than 1 is not supported for model_type 'llama'");
 }
 
 }  // namespace

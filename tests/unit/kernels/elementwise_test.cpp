@@ -37,13 +37,14 @@ TEST_P(ElementwiseTest, NormalizesTheResidualSumLikeSumAndNorm) {
   EXPECT_EQ(bits_of(both.normalized), bits_of(kernels->rms_norm(sum, weight, kEps)));
 }
 
-TEST_P(ElementwiseTest, AddsLikeTheReferenceToTheBit) {
+TEST_P(ElementwiseTest, AddsAndScalesLikeTheReferenceToTheBit) {
   const ReferenceKernels reference;
   const mx::array x = random_array({41, 999}, 1);
   const mx::array bias = random_array({999}, 3);
   EXPECT_EQ(bits_of(cpu()->add_bias(x, bias)), bits_of(reference.add_bias(x, bias)));
   const mx::array y = random_array({41, 999}, 4);
   EXPECT_EQ(bits_of(cpu()->add(x, y)), bits_of(reference.add(x, y)));
+  EXPECT_EQ(bits_of(cpu()->scale(x, 0.3F)), bits_of(reference.scale(x, 0.3F)));
 }
 
 TEST_P(ElementwiseTest, GatesLikeFloat64) {

@@ -93,6 +93,7 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_EQ(bits_of(measured_.add_bias(x, weight)), bits_of(plain_.add_bias(x, weight)));
   EXPECT_EQ(bits_of(measured_.silu_multiply(x, y)), bits_of(plain_.silu_multiply(x, y)));
   EXPECT_EQ(bits_of(measured_.gelu_multiply(x, y)), bits_of(plain_.gelu_multiply(x, y)));
+  EXPECT_EQ(bits_of(measured_.scale(x, 2)), bits_of(plain_.scale(x, 2)));
   EXPECT_EQ(bits_of(measured_.softcap(x, 2)), bits_of(plain_.softcap(x, 2)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
 
@@ -118,7 +119,7 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
     names.push_back(key.first);
   }
   EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply",
-                                          "gelu and multiply", "softcap", "take rows", "rope", "write K and V",
+                                          "gelu and multiply", "scale", "softcap", "take rows", "rope", "write K and V",
                                           "attention", "copy block"));
 }
 

@@ -2,6 +2,8 @@
 #include "nn/parameters.h"
 
 #include <gmock/gmock.h>
+#include <mlx/ops.h>
+#include <mlx/transforms.h>
 
 #include <chrono>
 
@@ -101,6 +103,34 @@ TEST_F(ParametersTest, LoadsAQuantizedWeight) {
   add("proj.scales", DType::kF16, {64, 1});
   add("proj.biases", DType::kF16, {64, 1});
   EXPECT_EQ(load_linear(), "");
+}
+
+TEST_F(ParametersTest, TakesRowsOfAFusedWeight) {
+  quantize(R"({"quantization": {"group_size": 32, "bits": 4}})");
+  constexpr int kRows = 96;
+  const auto words = checkpoint::allocate_bytes(kRows * 16);
+  const auto scales = checkpoint::allocate_bytes(kRows * 4);
+  const auto biases = checkpoint::allocate_bytes(kRows * 4);
+  std::fill(words.bytes.begin(), words.bytes.end(), std::byte{0x11});
+  for (int row = 0; row < kRows; ++row) {
+    reinterpret_cast<float*>(scales.bytes.data())[row] = 1.0F;
+    reinterpret_cast<float*>(biases.bytes.data())[row] = static_cast<float>(row);
+  }
+  const auto insert = [&](const char* name, DType dtype, std::int64_t columns, const checkpoint::OwnedBytes& memory) {
+    ASSERT_TRUE(checkpoint_.parameters.insert(
+        name, checkpoint::Tensor{dtype, {kRows, columns}, memory.bytes, memory.storage}));
+  };
+  insert("fused.weight", DType::kU32, 4, words);
+  insert("fused.scales", DType::kF32, 1, scales);
+  insert("fused.biases", DType::kF32, 1, biases);
+  Parameters parameters(checkpoint_, *kernels_);
+  const auto last = parameters.root()["fused"].matrix(32, 32, {.first = 64, .of = kRows});
+  EXPECT_EQ(parameters.root()["fused"].matrix(32, 32, {.first = 0, .of = 64}), nullptr);
+  EXPECT_THAT(parameters.finish().error().message, HasSubstr("fused.scales has shape (96, 1), expected (64, 1)"));
+  ASSERT_NE(last, nullptr);
+  mx::array row = mx::contiguous(last->gather_rows(mx::array({3}, mx::int32)));
+  mx::eval(row);
+  EXPECT_EQ(row.data<float>()[0], 1.0F + 67.0F);  // row 64 + 3 of the file
 }
 
 TEST_F(ParametersTest, RefusesScalesThatTheConfigDoesNotExplain) {

@@ -77,7 +77,33 @@ TEST(RopeTest, RefusesAnOddHeadDim) {
   config.head_dim = 63;
   const auto rope = make_rope(config);
   ASSERT_FALSE(rope);
-  EXPECT_THAT(rope.error().message, testing::HasSubstr("head_dim 63 is odd"));
+  EXPECT_THAT(rope.error().message, testing::HasSubstr("63 of head_dim 63 cannot be rotated in pairs"));
+}
+
+TEST(RopeTest, RotatesAPartOfEachHeadOnlyForFamiliesThatDo) {
+  auto config = config_with("null");
+  config.head_dim = 64;
+  config.partial_rotary_factor = 0.5;
+  const auto refused = make_rope(config);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "partial_rotary_factor");
+  const auto rope = make_rope(config, PartialRotation::kAllowed);
+  ASSERT_TRUE(rope);
+  EXPECT_EQ(rope->head_dim, 64);
+  EXPECT_EQ(rope->dims, 32);
+  config.head_dim = 32;
+  config.partial_rotary_factor = 1;
+  EXPECT_EQ(make_rope(config)->inverse_frequencies, rope->inverse_frequencies);
+  config.partial_rotary_factor = 0.01;
+  EXPECT_EQ(make_rope(config, PartialRotation::kAllowed).error().param, "head_dim");
+}
+
+TEST(RopeTest, AnotherBaseIsAnotherTheta) {
+  auto config = config_with(R"({"rope_type": "linear", "factor": 8.0})");
+  const kernels::RopeSpec local = make_rope_of_base(config, 1234);
+  auto plain = config_with("null");
+  plain.rope_theta = 1234;
+  EXPECT_EQ(local.inverse_frequencies, make_rope(plain)->inverse_frequencies);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ struct Loops {
   void (*add)(const float* x, const float* y, std::int64_t size, float* out);
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*gelu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
+  void (*scale)(const float* x, float factor, std::int64_t size, float* out);
   /// out = cap * tanh(x / cap)
   void (*softcap)(const float* x, float cap, std::int64_t size, float* out);
 };

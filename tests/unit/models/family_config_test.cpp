@@ -1,0 +1,60 @@
+// What the families make of configs that ask for what they cannot do: an error that names the field.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "checkpoint/checkpoint.h"
+#include "models/registry.h"
+
+namespace redpoll::models {
+namespace {
+
+/// The error of a golden checkpoint's model after a change of its config.
+Error error_of(const std::string& golden, const std::function<void(checkpoint::Config&)>& change) {
+  auto opened = checkpoint::open_checkpoint(std::filesystem::path(REDPOLL_TEST_DATA) / "golden/models" / golden);
+  EXPECT_TRUE(opened) << opened.error().message;
+  change(opened->config);
+  const auto kernels = kernels::make_kernels({.num_threads = 1});
+  const auto model = make_model(*opened, *kernels);
+  EXPECT_FALSE(model) << "expected an error";
+  return model ? Error{} : model.error();
+}
+
+TEST(FamilyConfigTest, GemmaNeedsItsActivation) {
+  for (const char* golden : {"gemma2_capped", "gemma3_text_windows_4bit"}) {
+    const Error error = error_of(golden, [](auto& config) { config.hidden_act = "gelu"; });
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_EQ(error.param, "hidden_activation");
+  }
+}
+
+TEST(FamilyConfigTest, Gemma3NeedsAWindow) {
+  const Error error = error_of("gemma3_text_windows_4bit", [](auto& config) { config.sliding_window.reset(); });
+  EXPECT_EQ(error.message, "the model's config: 'sliding_window' is missing");
+}
+
+TEST(FamilyConfigTest, SmolLM3SaysOfEachLayerWhetherItRotates) {
+  const Error error = error_of("smollm3_4bit", [](auto& config) { config.no_rope_layers = {1, 0}; });
+  EXPECT_EQ(error.message, "the model's config: 'no_rope_layers' has 2 entries, expected 4, one for each layer");
+}
+
+TEST(FamilyConfigTest, OtherFamiliesRotateWholeHeads) {
+  for (const char* golden : {"qwen3_4bit_two_shards", "gemma2_capped", "granite_4bit", "olmo2_bf16"}) {
+    const Error error = error_of(golden, [](auto& config) { config.partial_rotary_factor = 0.5; });
+    EXPECT_EQ(error.param, "partial_rotary_factor") << golden;
+  }
+}
+
+TEST(FamilyConfigTest, FamiliesWithoutWindowsRefuseThem) {
+  for (const char* golden : {"mistral_f32", "qwen2_f16", "granite_4bit", "olmo2_bf16", "smollm3_4bit"}) {
+    const Error error = error_of(golden, [](auto& config) {
+      config.sliding_window = 16;
+      config.use_sliding_window = true;
+    });
+    EXPECT_EQ(error.param, "sliding_window") << golden;
+  }
+}
+
+}  // namespace
+}  // namespace redpoll::models
