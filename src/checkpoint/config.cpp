@@ -124,9 +124,10 @@ void read_scores(FieldReader& fields, Config& config) {
   fields.number("query_pre_attn_scalar", 1e-3, kMost, config.query_pre_attn_scalar);
   fields.number("attn_logit_softcapping", 1e-3, kMost, config.attn_logit_softcapping);
   fields.number("final_logit_softcapping", 1e-3, kMost, config.final_logit_softcapping);
-  for (const auto& [name, multiplier] :
-       {std::pair{"attention_multiplier", &config.attention_multiplier}, {"logits_scaling", &config.logits_scaling},
-        {"embedding_multiplier", &config.embedding_multiplier}, {"residual_multiplier", &config.residual_multiplier}}) {
+  for (const auto& [name, multiplier] : {std::pair{"attention_multiplier", &config.attention_multiplier},
+                                         {"logits_scaling", &config.logits_scaling},
+                                         {"embedding_multiplier", &config.embedding_multiplier},
+                                         {"residual_multiplier", &config.residual_multiplier}}) {
     fields.number(name, 1e-6, kMost, *multiplier);
   }
 }

@@ -38,9 +38,9 @@ struct Config {
   bool attention_bias = false;
   bool mlp_bias = false;
 
-  double query_pre_attn_scalar = 0;     // scores are divided by its root; absent: head_dim
-  double attn_logit_softcapping = 0;    // absent: none
-  double final_logit_softcapping = 0;   // absent: none
+  double query_pre_attn_scalar = 0;    // scores are divided by its root; absent: head_dim
+  double attn_logit_softcapping = 0;   // absent: none
+  double final_logit_softcapping = 0;  // absent: none
 
   double attention_multiplier = 1;  // of the scores
   double embedding_multiplier = 1;
@@ -50,7 +50,7 @@ struct Config {
   std::optional<int> sliding_window;
   int sliding_window_pattern = 0;       // n: layers n, 2n, ... see all tokens; absent: the family's own
   double rope_local_base_freq = 10000;  // rope_theta of the others
-  bool use_sliding_window = false;  // absent: whether sliding_window is set
+  bool use_sliding_window = false;      // absent: whether sliding_window is set
   std::vector<std::string> layer_types;
 
   std::vector<int> no_rope_layers;  // per layer: 0 if it does not encode positions
@@ -81,14 +81,15 @@ struct RopeScaling {
     kDefault,  // not at all
     kLinear,   // positions divided by `factor`
     kLlama3,   // low frequencies divided by `factor`, high ones kept, smooth between
-    kFactors,  // frequency i divided by frequency_factors[i], as a GGUF file bakes them
+    kFactors,  // frequency i divided by frequency_factors[i]: longrope, or as a GGUF file bakes them
   };
   Type type = Type::kDefault;
   double factor = 1;
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   int original_max_position_embeddings = 8192;
-  std::vector<double> frequency_factors{};  // head_dim / 2 of them
+  std::vector<double> frequency_factors{};  // one for each pair that is rotated
+  double scale = 1;                         // of what is rotated, with kFactors
 };
 
 /// Reads `rope_scaling` or `rope_parameters`. kUnsupported names a type that is not known, or parameters that differ by

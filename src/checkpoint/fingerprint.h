@@ -10,9 +10,9 @@
 
 namespace redpoll::checkpoint {
 
-/// SHA-256 over the config's text, every tensor's name, type and shape (`tensors`, a text for each), and each file's size
-/// and a sample of its bytes: all of a file up to one megabyte, else 256 stretches of 4 KiB spread evenly from the first
-/// byte to the last. Reading all of a large model would take longer than loading it.
+/// SHA-256 over the config's text, every tensor's name, type and shape (`tensors`, a text for each), and each file's
+/// size and a sample of its bytes: all of a file up to one megabyte, else 256 stretches of 4 KiB spread evenly from the
+/// first byte to the last. Reading all of a large model would take longer than loading it.
 [[nodiscard]] std::string fingerprint(std::string_view config_text, std::span<const std::string> tensors,
                                       std::span<const std::shared_ptr<const MappedFile>> files);
 

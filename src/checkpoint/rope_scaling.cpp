@@ -1,4 +1,6 @@
 // Reading of rope_scaling and rope_parameters: the shapes that published configs have, old and new.
+#include <cmath>
+
 #include "checkpoint/config.h"
 
 namespace redpoll::checkpoint {
@@ -31,23 +33,44 @@ Result<RopeScaling> read_llama3(JsonReader& reader) {
   return scaling;
 }
 
-Result<RopeScaling> read_factors(const json::value& value, const Config& config) {
+Result<RopeScaling> read_factors(const json::value& value, const std::string& path, const Config& config) {
   RopeScaling scaling{.type = RopeScaling::Type::kFactors};
-  const auto expected = static_cast<std::size_t>(config.head_dim / 2);
+  const auto expected = static_cast<std::size_t>(config.head_dim * config.partial_rotary_factor) / 2;
   const json::array* array = value.if_array();
   if (array == nullptr || array->size() != expected) {
     return fail(ErrorCode::kInvalidArgument,
-                "'rope_freq_factors': expected an array of head_dim / 2 = " + std::to_string(expected) + " numbers",
-                "rope_freq_factors");
+                "'" + path + "': expected an array of " + std::to_string(expected) +
+                    " numbers, one for each pair of a head that is rotated",
+                path);
   }
   for (const json::value& element : *array) {
     const double factor = element.is_number() ? element.to_number<double>() : 0;
     if (!(factor >= 1e-6 && factor <= kMaxFactor)) {
-      return fail(ErrorCode::kInvalidArgument, "'rope_freq_factors': expected numbers from 1e-6 to 1e6",
-                  "rope_freq_factors");
+      return fail(ErrorCode::kInvalidArgument, "'" + path + "': expected numbers from 1e-6 to 1e6", path);
     }
     scaling.frequency_factors.push_back(factor);
   }
+  return scaling;
+}
+
+// Phi-3: a factor for each frequency, and a scale that grows with the stretch of the context. Short prompts get the
+// long factors too, as in mlx-lm: whether a prompt is long must not change what its beginning means.
+Result<RopeScaling> read_longrope(JsonReader& reader, const Config& config) {
+  const json::value* factors = reader.optional_value("long_factor");
+  if (factors == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "'" + reader.path_of("long_factor") + "' is missing",
+                reader.path_of("long_factor"));
+  }
+  ASSIGN_OR_RETURN(RopeScaling scaling, read_factors(*factors, reader.path_of("long_factor"), config));
+  constexpr std::string_view kOriginal = "original_max_position_embeddings";
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  JsonReader whole(config.raw);
+  ASSIGN_OR_RETURN(const auto own, reader.optional_int(kOriginal, 2, kMost));
+  ASSIGN_OR_RETURN(const auto general, whole.optional_int(kOriginal, 2, kMost));
+  const auto original = static_cast<double>(own.value_or(general.value_or(4096)));
+  const double stretch = config.max_position_embeddings / original;
+  ASSIGN_OR_RETURN(const auto scale, reader.optional_double("long_mscale", 1e-6, kMaxFactor));
+  scaling.scale = scale.value_or(stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(original)));
   return scaling;
 }
 
@@ -80,9 +103,10 @@ Result<RopeScaling> read_scaling(const json::object& object, const std::string& 
     return scaling;
   }
   if (type == "llama3") return read_llama3(reader);
+  if (type == "longrope" || type == "su") return read_longrope(reader, config);
   return fail(ErrorCode::kUnsupported,
               "'" + reader.path_of("rope_type") + "': rope type '" + type + "' is not supported for model_type '" +
-                  config.model_type + "'; known are default, linear and llama3",
+                  config.model_type + "'; known are default, linear, llama3 and longrope",
               reader.path_of("rope_type"));
 }
 
@@ -90,7 +114,8 @@ Result<RopeScaling> read_scaling(const json::object& object, const std::string& 
 
 Result<RopeScaling> parse_rope_scaling(const Config& config) {
   JsonReader reader(config.raw);
-  if (const json::value* factors = reader.optional_value("rope_freq_factors")) return read_factors(*factors, config);
+  if (const json::value* factors = reader.optional_value("rope_freq_factors"))
+    return read_factors(*factors, "rope_freq_factors", config);
   ASSIGN_OR_RETURN(const json::object* parameters, reader.optional_object("rope_parameters"));
   ASSIGN_OR_RETURN(const json::object* scaling, reader.optional_object("rope_scaling"));
   if (parameters != nullptr) return read_scaling(*parameters, "rope_parameters", config);

@@ -19,8 +19,9 @@ struct StepShape {
   std::size_t activations_per_token = 0;
 };
 
-/// An estimate of what it takes beside weights and cache: activations of all tokens, in blocks of up to twice their size
-/// (see kernels/cpu/buffer.cpp), and as many rows of logits as may be asked for at once, a quarter more, in float32.
+/// An estimate of what it takes beside weights and cache: activations of all tokens, in blocks of up to twice their
+/// size (see kernels/cpu/buffer.cpp), and as many rows of logits as may be asked for at once, a quarter more, in
+/// float32.
 [[nodiscard]] std::size_t step_bytes(const StepShape& step);
 
 struct MemoryRequest {

@@ -38,12 +38,14 @@ struct KvShape {
 };
 
 /// Rotary embedding of the first `dims` of each head of `head_dim`. Pairs are (i, i + dims/2), or (2i, 2i + 1) if
-/// `interleaved`. `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians.
+/// `interleaved`. `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians. What is rotated
+/// is multiplied with `scale` as well.
 struct RopeSpec {
   int head_dim = 0;
   int dims = 0;
   bool interleaved = false;
   std::vector<float> inverse_frequencies;
+  float scale = 1;
 };
 
 /// What a token sees of its row, and how scores become weights.
@@ -94,8 +96,8 @@ class Kernels {
   /// Stores the kv heads of k and v at each token's place in its row's blocks.
   virtual void write_kv(KvStorage& storage, const mx::array& k, const mx::array& v, const RaggedBatch& batch) const = 0;
   /// Causal attention of the heads of q over each row's own blocks, write_kv done -> same shape. A token
-  /// at position p sees positions 0..p of its row, or the last `window` of them. heads is a multiple of kv_heads; head h
-  /// reads kv head h / (heads / kv_heads). Blocks that no token of the batch sees are not read.
+  /// at position p sees positions 0..p of its row, or the last `window` of them. heads is a multiple of kv_heads; head
+  /// h reads kv head h / (heads / kv_heads). Blocks that no token of the batch sees are not read.
   [[nodiscard]] virtual mx::array paged_attention(const mx::array& q, const KvStorage& storage,
                                                   const RaggedBatch& batch, const AttentionSpec& spec) const = 0;
 

@@ -145,7 +145,8 @@ mx::array capped(const mx::array& x, float cap) {
   return mx::multiply(mx::tanh(mx::divide(x, limit)), limit);
 }
 
-/// Whether the tokens at positions [first, + num_queries) see those at [first_key, + num_keys): (num_queries, num_keys).
+/// Whether the tokens at positions [first, + num_queries) see those at [first_key, + num_keys): (num_queries,
+/// num_keys).
 mx::array visible_mask(int first, int num_queries, int first_key, int num_keys, int window) {
   const mx::array query = mx::expand_dims(mx::arange(first, first + num_queries, mx::int32), 1);
   const mx::array key = mx::expand_dims(mx::arange(first_key, first_key + num_keys, mx::int32), 0);
@@ -162,8 +163,7 @@ mx::array capped_attention(const mx::array& q, const mx::array& k, const mx::arr
   const int queries = q.shape(2);
   const mx::array grouped =
       mx::reshape(mx::multiply(q, mx::array(spec.scale, q.dtype())), {1, kv_heads, -1, queries, q.shape(3)});
-  const mx::array scores =
-      capped(mx::matmul(grouped, mx::swapaxes(mx::expand_dims(k, 2), -1, -2)), spec.softcap);
+  const mx::array scores = capped(mx::matmul(grouped, mx::swapaxes(mx::expand_dims(k, 2), -1, -2)), spec.softcap);
   const mx::array least(std::numeric_limits<float>::lowest(), scores.dtype());
   const mx::array weights = mx::softmax(mx::where(mask, scores, least), -1, /*precise=*/true);
   return mx::reshape(mx::matmul(weights, mx::expand_dims(v, 2)), q.shape());
@@ -216,10 +216,9 @@ mx::array ReferenceKernels::silu_multiply(const mx::array& gate, const mx::array
 mx::array ReferenceKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
   const auto constant = [&](double value) { return mx::array(static_cast<float>(value), gate.dtype()); };
   const mx::array cube = mx::power(gate, constant(3));
-  const mx::array inner = mx::multiply(constant(std::sqrt(2 / std::numbers::pi)),
-                                       mx::add(gate, mx::multiply(constant(0.044715), cube)));
-  const mx::array gelu =
-      mx::multiply(mx::multiply(constant(0.5), gate), mx::add(constant(1), mx::tanh(inner)));
+  const mx::array inner =
+      mx::multiply(constant(std::sqrt(2 / std::numbers::pi)), mx::add(gate, mx::multiply(constant(0.044715), cube)));
+  const mx::array gelu = mx::multiply(mx::multiply(constant(0.5), gate), mx::add(constant(1), mx::tanh(inner)));
   return mx::multiply(gelu, up);
 }
 
@@ -237,8 +236,8 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
   const mx::array positions = mx::array(batch.positions.data(), {tokens, 1, 1}, mx::float32);
   const mx::array angles =
       mx::multiply(positions, mx::array(spec.inverse_frequencies.data(), {1, 1, half}, mx::float32));
-  const mx::array cos = mx::cos(angles);  // (tokens, 1, half)
-  const mx::array sin = mx::sin(angles);
+  const mx::array cos = mx::multiply(mx::cos(angles), mx::array(spec.scale));  // (tokens, 1, half)
+  const mx::array sin = mx::multiply(mx::sin(angles), mx::array(spec.scale));
 
   // (tokens, heads, half, 2) if the pairs are neighbours, else (tokens, heads, 2, half).
   const int pair_axis = spec.interleaved ? 3 : 2;
@@ -279,11 +278,11 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
     const int skipped = first_seen - first_block * batch.block_tokens;
     const mx::array keys = gather_blocks(storage.keys, table, skipped, context - first_seen);
     const mx::array values = gather_blocks(storage.values, table, skipped, context - first_seen);
-    const mx::array queries = mx::expand_dims(
-        mx::transpose(mx::slice(split, {row.first_token, 0, 0},
-                                {row.first_token + row.num_tokens, split.shape(1), split.shape(2)}),
-                      {1, 0, 2}),
-        0);
+    const mx::array queries =
+        mx::expand_dims(mx::transpose(mx::slice(split, {row.first_token, 0, 0},
+                                                {row.first_token + row.num_tokens, split.shape(1), split.shape(2)}),
+                                      {1, 0, 2}),
+                        0);
     const auto mask = [&] {
       return visible_mask(row.num_computed, row.num_tokens, first_seen, context - first_seen, spec.window);
     };

@@ -1,5 +1,5 @@
-// The Gemma layer, a norm before and after each sublayer, which Gemma 2 and 3 share but for attention; norms store their
-// weights less one, and embedded tokens are scaled by the root of their size.
+// The Gemma layer, a norm before and after each sublayer, which Gemma 2 and 3 share but for attention; norms store
+// their weights less one, and embedded tokens are scaled by the root of their size.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Gemma 2: capped scores and logits; every other layer, from the first, sees the last sliding_window tokens only. Follows
-// mlx_lm/models/gemma2.py but for the window, which that lacks and transformers' Gemma2 has.
+// Gemma 2: capped scores and logits; every other layer, from the first, sees the last sliding_window tokens only.
+// Follows mlx_lm/models/gemma2.py but for the window, which that lacks and transformers' Gemma2 has.
 #include <cmath>
 
 #include "models/gemma.h"

@@ -1,5 +1,5 @@
-// Gemma 3, text: five layers that see the last sliding_window tokens, with a rotary base of their own, then one that sees
-// all; a norm on each query and key head. Follows mlx_lm/models/gemma3_text.py.
+// Gemma 3, text: five layers that see the last sliding_window tokens, with a rotary base of their own, then one that
+// sees all; a norm on each query and key head. Follows mlx_lm/models/gemma3_text.py.
 #include <mlx/ops.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// GLM-4 (0414): a norm before and after each sublayer, half of each head rotated in neighbouring pairs, gate and up fused
-// in the file. Follows mlx_lm/models/glm4.py.
+// GLM-4 (0414): a norm before and after each sublayer, half of each head rotated in neighbouring pairs, gate and up
+// fused in the file. Follows mlx_lm/models/glm4.py.
 #include "models/decoder.h"
 #include "models/registry.h"
 #include "nn/attention.h"
@@ -33,7 +33,8 @@ struct Glm4Layer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> make_glm4(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, full_attention_options(config, nn::PartialRotation::kAllowed));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention,
+                   attention_options(config, {.partial_rotation = nn::PartialRotation::kAllowed}));
   if (config.attention_bias) attention.qkv_bias = nn::Bias::kRequired;
   attention.rope->interleaved = true;
   return std::make_unique<DecoderModel<Glm4Layer>>(root, config, [&](const nn::Scope& scope, int layer) {

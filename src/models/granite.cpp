@@ -1,5 +1,5 @@
-// Granite: Llama with multipliers, of embedded tokens, of scores in place of the root of head_dim, of what each sublayer
-// adds to the stream, and of logits. Follows mlx_lm/models/granite.py.
+// Granite: Llama with multipliers, of embedded tokens, of scores in place of the root of head_dim, of what each
+// sublayer adds to the stream, and of logits. Follows mlx_lm/models/granite.py.
 #include "models/decoder.h"
 #include "models/llama.h"
 #include "models/registry.h"
@@ -22,7 +22,7 @@ struct GraniteLayer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> make_granite(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, full_attention_options(config));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config));
   if (config.attention_bias) attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
   attention.scores.scale = static_cast<float>(config.attention_multiplier);
   const auto make_layer = [&](const nn::Scope& scope, int layer) {

@@ -1,4 +1,4 @@
-// Llama 2 and 3, Mistral, SmolLM2: pre-norm decoder, grouped-query attention, gated MLP; biases where the config says.
+// Llama 2 and 3, SmolLM2: pre-norm decoder, grouped-query attention, gated MLP; biases where the config says.
 // Follows mlx_lm/models/llama.py.
 #include "models/llama.h"
 
@@ -32,7 +32,7 @@ std::unique_ptr<Model> make_llama_decoder(const nn::Scope& root, const checkpoin
 }
 
 Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, full_attention_options(config));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config));
   if (config.attention_bias) attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
   return make_llama_decoder(root, config, std::move(attention));
 }

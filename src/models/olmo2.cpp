@@ -31,7 +31,7 @@ struct Olmo2Layer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> make_olmo2(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, full_attention_options(config));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config));
   if (config.attention_bias) attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
   attention.head_norm = nn::HeadNorm::kAllHeads;
   attention.norm_eps = static_cast<float>(config.rms_norm_eps);

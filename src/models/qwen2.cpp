@@ -6,7 +6,7 @@
 namespace redpoll::models {
 
 Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, full_attention_options(config));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config));
   attention.qkv_bias = nn::Bias::kRequired;
   return make_llama_decoder(root, config, std::move(attention));
 }

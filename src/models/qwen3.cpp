@@ -5,7 +5,7 @@
 namespace redpoll::models {
 
 Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, full_attention_options(config));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config));
   if (config.attention_bias) attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
   attention.head_norm = nn::HeadNorm::kEachHead;
   attention.norm_eps = static_cast<float>(config.rms_norm_eps);

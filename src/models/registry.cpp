@@ -6,15 +6,11 @@ namespace redpoll::models {
 namespace {
 
 constexpr Family kFamilies[] = {
-    {"gemma2", make_gemma2},
-    {"gemma3_text", make_gemma3_text},
-    {"glm4", make_glm4},
-    {"granite", make_granite},
-    {"llama", make_llama},
-    {"mistral", make_llama},
-    {"olmo2", make_olmo2},
-    {"qwen2", make_qwen2},
-    {"qwen3", make_qwen3},
+    {"gemma2", make_gemma2},   {"gemma3_text", make_gemma3_text},
+    {"glm4", make_glm4},       {"granite", make_granite},
+    {"llama", make_llama},     {"mistral", make_mistral},
+    {"olmo2", make_olmo2},     {"phi3", make_phi3},
+    {"qwen2", make_qwen2},     {"qwen3", make_qwen3},
     {"smollm3", make_smollm3},
 };
 
@@ -22,8 +18,9 @@ constexpr Family kFamilies[] = {
 
 std::span<const Family> families() { return kFamilies; }
 
-Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& config, nn::PartialRotation partial) {
-  if (config.sliding_window && config.use_sliding_window) {
+Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config, const FamilyTraits& traits) {
+  const int window = config.use_sliding_window ? config.sliding_window.value_or(0) : 0;
+  if (window > 0 && !traits.has_window_in_all_layers) {
     return fail(ErrorCode::kUnsupported,
                 "the model's config: sliding_window " + std::to_string(*config.sliding_window) +
                     " is not supported for model_type '" + config.model_type + "'",
@@ -34,13 +31,14 @@ Result<nn::AttentionOptions> full_attention_options(const checkpoint::Config& co
                 "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'",
                 "hidden_act");
   }
-  ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config, partial));
-  return nn::AttentionOptions{.hidden_size = config.hidden_size,
-                              .num_heads = config.num_attention_heads,
-                              .num_kv_heads = config.num_key_value_heads,
-                              .head_dim = config.head_dim,
-                              .rope = std::move(rope),
-                              .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim))}};
+  ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config, traits.partial_rotation));
+  return nn::AttentionOptions{
+      .hidden_size = config.hidden_size,
+      .num_heads = config.num_attention_heads,
+      .num_kv_heads = config.num_key_value_heads,
+      .head_dim = config.head_dim,
+      .rope = std::move(rope),
+      .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim)), .window = window}};
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {

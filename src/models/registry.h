@@ -28,17 +28,25 @@ struct Family {
 [[nodiscard]] Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint,
                                                         const kernels::Kernels& kernels);
 
-/// Attention over all earlier tokens, as the config describes it. Fails for configs that ask for a sliding window,
-/// for an activation other than silu, or for a rotary embedding that is not known.
-[[nodiscard]] Result<nn::AttentionOptions> full_attention_options(
-    const checkpoint::Config& config, nn::PartialRotation partial = nn::PartialRotation::kRefused);
+/// What a family does with fields that others must refuse.
+struct FamilyTraits {
+  nn::PartialRotation partial_rotation = nn::PartialRotation::kRefused;
+  bool has_window_in_all_layers = false;  // if its config names a sliding_window
+};
+
+/// Attention as the config describes it, the same in all layers. Fails for configs that ask for a sliding window that
+/// the family does not have, for an activation other than silu, or for a rotary embedding that is not known.
+[[nodiscard]] Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
+                                                             const FamilyTraits& traits = {});
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_glm4(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_granite(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_mistral(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_olmo2(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_phi3(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_smollm3(const nn::Scope& root, const checkpoint::Config& config);

@@ -6,7 +6,7 @@
 namespace redpoll::models {
 
 Result<std::unique_ptr<Model>> make_smollm3(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(nn::AttentionOptions all, full_attention_options(config));
+  ASSIGN_OR_RETURN(nn::AttentionOptions all, attention_options(config));
   if (config.attention_bias) all.qkv_bias = all.output_bias = nn::Bias::kRequired;
   const std::vector<int>& has_rope = config.no_rope_layers;  // the name notwithstanding: 1 where there is one
   if (!has_rope.empty() && has_rope.size() != static_cast<std::size_t>(config.num_hidden_layers)) {

@@ -17,8 +17,15 @@ enum class HeadNorm {
   kAllHeads,  // over all heads of a token together
 };
 
+/// How a checkpoint keeps the projections of queries, keys and values.
+enum class Projections {
+  kApart,  // "q_proj", "k_proj", "v_proj"
+  kFused,  // "qkv_proj", one below the other, without biases
+};
+
 struct AttentionOptions {
   int layer = 0;  // whose cache to use
+  Projections projections = Projections::kApart;
   int hidden_size = 0;
   int num_heads = 0;
   int num_kv_heads = 0;
@@ -43,6 +50,8 @@ class Attention {
   [[nodiscard]] mx::array operator()(const mx::array& x, ForwardContext& ctx) const;
 
  private:
+  enum class Role { kQuery, kKey, kValue };
+  [[nodiscard]] Linear make_projection(const Scope& scope, Role role) const;
   [[nodiscard]] std::optional<RMSNorm> make_norm(const Scope& scope, int num_heads) const;
   [[nodiscard]] mx::array normalize(const std::optional<RMSNorm>& norm, mx::array heads, ForwardContext& ctx) const;
 

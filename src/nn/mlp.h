@@ -37,8 +37,8 @@ class GatedMLP {
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
     const std::vector<mx::array> inner = Linear::apply_all({&gate_proj_, &up_proj_}, x, ctx);
     const bool silu = activation_ == GateActivation::kSilu;
-    return down_proj_(silu ? ctx.kernels.silu_multiply(inner[0], inner[1]) : ctx.kernels.gelu_multiply(inner[0], inner[1]),
-                      ctx);
+    return down_proj_(
+        silu ? ctx.kernels.silu_multiply(inner[0], inner[1]) : ctx.kernels.gelu_multiply(inner[0], inner[1]), ctx);
   }
 
  private:

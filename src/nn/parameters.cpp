@@ -101,8 +101,7 @@ void Scope::ignore() const {
   }
 }
 
-std::optional<checkpoint::Tensor> Scope::expect(std::string_view name,
-                                                const std::vector<std::int64_t>& shape) const {
+std::optional<checkpoint::Tensor> Scope::expect(std::string_view name, const std::vector<std::int64_t>& shape) const {
   std::optional<checkpoint::Tensor> tensor = parameters_.read(full(name));
   if (!tensor) {
     parameters_.record(full(name) + " is missing");
@@ -142,8 +141,8 @@ std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_fe
   std::optional<checkpoint::Tensor> weight;
   if (has("scales")) {
     if (!add_quantization(weights, slice)) return nullptr;
-    weight = expect("weight",
-                    {rows_in_file(weights, slice), static_cast<std::int64_t>(in_features) * weights.bits / 32});
+    weight =
+        expect("weight", {rows_in_file(weights, slice), static_cast<std::int64_t>(in_features) * weights.bits / 32});
     if (weight && weight->dtype != DType::kU32) {
       parameters_.record(full("weight") + " is quantized and must be U32");
       return nullptr;

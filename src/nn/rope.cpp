@@ -84,7 +84,9 @@ Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config, PartialRot
                     " cannot be rotated in pairs",
                 "head_dim");
   }
-  return rope_spec(config, frequencies(dims, config.rope_theta, scaling));
+  kernels::RopeSpec spec = rope_spec(config, frequencies(dims, config.rope_theta, scaling));
+  spec.scale = static_cast<float>(scaling.scale);
+  return spec;
 }
 
 kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double base) {

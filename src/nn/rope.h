@@ -1,4 +1,4 @@
-// Rotary frequencies of a config: default, linear and llama3 scaling.
+// Rotary frequencies of a config: default, linear, llama3 and longrope scaling.
 #pragma once
 
 #include "base/error.h"

@@ -27,7 +27,7 @@ struct EngineSettings {
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
   int step_tokens = 0;          // see tokens_in_step
-  int threads = 0;  // for kernels; 0: physical cores
+  int threads = 0;              // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
 
   /// What prompts share is what a full batch leaves: half of the step at least, unless `step_tokens` says otherwise.

@@ -11,8 +11,7 @@ use tokenizers::{
 use crate::abi::{bytes, guard, text, Array, Buffer, Failure, Ids, Status};
 use table::TokenTable;
 
-type BpeTokenizer =
-    TokenizerImpl<BPE, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+type BpeTokenizer = TokenizerImpl<BPE, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
 /// Most files hold a BPE model. Reading it as that spares what reading it as any model costs, the whole vocabulary as a
 /// tree of values before it is known which it is; whatever is wrong with the file is for the other way to say.

@@ -24,7 +24,7 @@ struct Plan {
 };
 
 Result<Plan> make_plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchitecture& architecture,
-                 const Config& config) {
+                       const Config& config) {
   auto name = hugging_face_name(tensor.name);
   const auto unsupported = [&](const std::string& what) {
     return fail(ErrorCode::kUnsupported, file.name() + ": tensor '" + tensor.name + "' " + what);

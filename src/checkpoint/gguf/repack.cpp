@@ -271,7 +271,8 @@ AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, con
   const Numbers biases(static_cast<std::size_t>(order.rows * groups));
   const Rows rows{tensor, order, reinterpret_cast<Byte*>(weight.bytes.data()), scales.data(), biases.data()};
 
-  const auto parts = std::clamp<std::int64_t>(static_cast<std::int64_t>(tensor.bytes.size() / kPartBytes), 1, order.rows);
+  const auto parts =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(tensor.bytes.size() / kPartBytes), 1, order.rows);
   std::atomic<bool> are_halves = true;
   run_all(static_cast<int>(parts), [&](int part) {
     const std::int64_t begin = order.rows * part / parts;

@@ -57,7 +57,8 @@ SizeClass size_class(std::size_t bytes) {
 }
 
 /// Free blocks by size class. One of the next two classes serves too, so that what steps of different lengths take is
-/// not kept for each of them: a block is at most twice as large as its array. Lives until the program ends, because arrays may.
+/// not kept for each of them: a block is at most twice as large as its array. Lives until the program ends, because
+/// arrays may.
 class BlockPool {
  public:
   BlockHeader* take(std::size_t num_bytes) {

@@ -15,9 +15,10 @@
 
 namespace redpoll::kernels::cpu {
 
-/// Cosines and sines of one batch's positions, kept because every layer rotates by the same ones.
+/// Cosines and sines of one batch's positions, times the scale, kept because every layer rotates by the same ones.
 struct RopeTable {
   std::vector<float> inverse_frequencies;
+  float scale = 1;
   std::vector<std::int32_t> positions;
   std::vector<float> cos_sin;  // (tokens, 2, dims / 2)
 };
@@ -59,7 +60,7 @@ class CpuKernels final : public ReferenceKernels {
   [[nodiscard]] const RopeTable& rope_table(const RaggedBatch& batch, const RopeSpec& spec) const;
 
   std::shared_ptr<Context> context_;
-  mutable std::vector<RopeTable> rope_tables_;  // one per set of frequencies; engine thread only
+  mutable std::vector<RopeTable> rope_tables_;  // one per set of frequencies and scale; engine thread only
 };
 
 /// Rows of `dim` elements in a part of about 16,000: what is worth another thread's while.

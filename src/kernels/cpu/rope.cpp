@@ -24,9 +24,11 @@ void rotate_interleaved(const float* x, const float* cos, const float* sin, int 
 }  // namespace
 
 const RopeTable& CpuKernels::rope_table(const RaggedBatch& batch, const RopeSpec& spec) const {
-  auto found = std::ranges::find(rope_tables_, spec.inverse_frequencies, &RopeTable::inverse_frequencies);
+  auto found = std::ranges::find_if(rope_tables_, [&](const RopeTable& table) {
+    return table.scale == spec.scale && table.inverse_frequencies == spec.inverse_frequencies;
+  });
   if (found == rope_tables_.end()) {
-    rope_tables_.push_back({spec.inverse_frequencies, {}, {}});
+    rope_tables_.push_back({spec.inverse_frequencies, spec.scale, {}, {}});
     found = rope_tables_.end() - 1;
   }
   RopeTable& table = *found;
@@ -41,8 +43,8 @@ const RopeTable& CpuKernels::rope_table(const RaggedBatch& batch, const RopeSpec
       float* row = table.cos_sin.data() + t * 2 * half;
       for (std::size_t i = 0; i < half; ++i) {
         const float angle = static_cast<float>(table.positions[t]) * table.inverse_frequencies[i];
-        row[i] = std::cos(angle);
-        row[half + i] = std::sin(angle);
+        row[i] = std::cos(angle) * table.scale;
+        row[half + i] = std::sin(angle) * table.scale;
       }
     }
   });

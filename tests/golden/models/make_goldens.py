@@ -108,6 +108,21 @@ VARIANTS = {
     "mistral_f32": (dict(BASE, model_type="mistral", hidden_size=32, intermediate_size=48, sliding_window=None, head_dim=16), mx.float32, 0, 0, 1),
     "olmo2_bf16": (dict(BASE, model_type="olmo2", hidden_size=48, intermediate_size=64, head_dim=24), mx.bfloat16, 0, 0, 1),
     "smollm3_4bit": (dict(BASE, model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 0, 1, 0]), mx.float16, 4, 8, 1),
+    # 32 of the 70 tokens are within the original context; the other four dims of each head are not rotated.
+    "phi3_longrope_4bit": (
+        dict(
+            BASE,
+            model_type="phi3",
+            partial_rotary_factor=0.75,
+            original_max_position_embeddings=32,
+            rope_scaling=dict(type="longrope", short_factor=[1.0] * 6, long_factor=[1.0, 1.1, 1.3, 1.9, 3.0, 5.0]),
+        ),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    "phi3_f16": (dict(BASE, model_type="phi3", hidden_size=48, intermediate_size=64, tie_word_embeddings=False), mx.float16, 0, 0, 1),
     "qwen2_f16": (dict(BASE, model_type="qwen2", hidden_size=48, intermediate_size=64, rope_theta=1e6), mx.float16, 0, 0, 1),
     "qwen3_4bit_two_shards": (dict(BASE, model_type="qwen3", head_dim=32, rope_theta=1e6), mx.float16, 4, 4, 2),
     "qwen3_untied_6bit": (
@@ -134,6 +149,8 @@ SEEDS = {
     "smollm3_4bit": 9,
     "granite_4bit": 10,
     "glm4_4bit": 11,
+    "phi3_longrope_4bit": 12,
+    "phi3_f16": 13,
 }
 
 

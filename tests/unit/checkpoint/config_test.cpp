@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace redpoll::checkpoint {
 namespace {
 
@@ -90,10 +92,17 @@ TEST(ConfigTest, ReadsWhatFamiliesAdd) {
 }
 
 TEST(ConfigTest, HostileNumbersNameTheField) {
-  const std::string_view sizes[] = {
-      "hidden_size",       "num_hidden_layers", "num_attention_heads",     "num_key_value_heads", "head_dim",
-      "intermediate_size", "vocab_size",        "max_position_embeddings", "sliding_window",
-      "sliding_window_pattern", "no_rope_layer_interval"};
+  const std::string_view sizes[] = {"hidden_size",
+                                    "num_hidden_layers",
+                                    "num_attention_heads",
+                                    "num_key_value_heads",
+                                    "head_dim",
+                                    "intermediate_size",
+                                    "vocab_size",
+                                    "max_position_embeddings",
+                                    "sliding_window",
+                                    "sliding_window_pattern",
+                                    "no_rope_layer_interval"};
   for (const std::string_view field : sizes) {
     for (const std::string_view value : {"0", "-1", "1.5", "1e300", "18446744073709551615", "true", "\"64\"", "[]"}) {
       const auto config = parse_config(with(field, value));
@@ -102,10 +111,10 @@ TEST(ConfigTest, HostileNumbersNameTheField) {
       EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);
     }
   }
-  for (const std::string_view field : {"rms_norm_eps", "rope_theta", "partial_rotary_factor", "rope_local_base_freq",
-                                        "query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping",
-                                        "attention_multiplier", "embedding_multiplier", "residual_multiplier",
-                                        "logits_scaling"}) {
+  for (const std::string_view field :
+       {"rms_norm_eps", "rope_theta", "partial_rotary_factor", "rope_local_base_freq", "query_pre_attn_scalar",
+        "attn_logit_softcapping", "final_logit_softcapping", "attention_multiplier", "embedding_multiplier",
+        "residual_multiplier", "logits_scaling"}) {
     for (const std::string_view value : {"0", "-1", "1e300", "\"1\"", "{}"}) {
       const auto config = parse_config(with(field, value));
       ASSERT_FALSE(config) << field << " " << value;
@@ -191,11 +200,25 @@ TEST(RopeScalingTest, ReadsOldAndNewShapes) {
   EXPECT_EQ(parse_config(with("rope_parameters", R"({"rope_theta":1e6})"))->rope_theta, 1e6);
 }
 
+TEST(RopeScalingTest, LongropeHasAFactorForEachFrequencyAndAScale) {
+  const std::string factors = R"("short_factor":[1,1,1,1,1,1,1,1],"long_factor":[1,1,2,2,4,4,8,8])";
+  const auto scaling =
+      rope("rope_scaling", R"({"type":"longrope","original_max_position_embeddings":512,)" + factors + "}");
+  ASSERT_TRUE(scaling) << scaling.error().message;
+  EXPECT_EQ(scaling->type, RopeScaling::Type::kFactors);
+  EXPECT_EQ(scaling->frequency_factors, (std::vector<double>{1, 1, 2, 2, 4, 4, 8, 8}));
+  EXPECT_DOUBLE_EQ(scaling->scale, std::sqrt(1 + std::log(4) / std::log(512)));  // 2,048 positions are four times 512
+  EXPECT_EQ(rope("rope_scaling", R"({"type":"su","long_mscale":1.5,)" + factors + "}")->scale, 1.5);
+  EXPECT_EQ(rope("rope_scaling", "{\"type\":\"su\"," + factors + "}")->scale, 1);  // of 4,096, as it is then
+  EXPECT_EQ(rope("rope_scaling", R"({"type":"longrope"})").error().message, "'rope_scaling.long_factor' is missing");
+  EXPECT_EQ(rope("rope_scaling", R"({"type":"longrope","long_factor":[1]})").error().param, "rope_scaling.long_factor");
+}
+
 TEST(RopeScalingTest, FactorsOfAGgufFileAreOnePerFrequency) {
   EXPECT_EQ(rope("rope_freq_factors", "[1,1,2,2,4,4,8,8]")->frequency_factors,
             (std::vector<double>{1, 1, 2, 2, 4, 4, 8, 8}));
   EXPECT_EQ(rope("rope_freq_factors", "[1]").error().message,
-            "'rope_freq_factors': expected an array of head_dim / 2 = 8 numbers");
+            "'rope_freq_factors': expected an array of 8 numbers, one for each pair of a head that is rotated");
   EXPECT_EQ(rope("rope_freq_factors", "[1,1,2,2,4,4,8,0]").error().message,
             "'rope_freq_factors': expected numbers from 1e-6 to 1e6");
 }
@@ -206,7 +229,7 @@ TEST(RopeScalingTest, WhatIsNotUnderstoodIsRefused) {
   EXPECT_EQ(yarn.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(yarn.error().message,
             "'rope_scaling.rope_type': rope type 'yarn' is not supported for model_type 'llama'; known are default, "
-            "linear and llama3");
+            "linear, llama3 and longrope");
   EXPECT_EQ(rope("rope_scaling", R"({"factor":4.0})").error().message, "'rope_scaling.rope_type' is missing");
   EXPECT_EQ(rope("rope_scaling", R"({"type":"linear"})").error().message, "'rope_scaling.factor' is missing");
   EXPECT_EQ(rope("rope_scaling", R"({"type":"linear","factor":0})").error().param, "rope_scaling.factor");

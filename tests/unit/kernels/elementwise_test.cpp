@@ -131,7 +131,8 @@ TEST_P(ElementwiseTest, RotatesLikeTheReference) {
   for (const int head_dim : {64, 80, 6}) {
     for (const int dims : {head_dim, head_dim - 2}) {
       for (const bool interleaved : {false, true}) {
-        const RopeSpec spec = rope_spec(head_dim, dims, interleaved);
+        RopeSpec spec = rope_spec(head_dim, dims, interleaved);
+        if (dims < head_dim) spec.scale = 1.2F;  // the rest of the head keeps its size
         const mx::array x = random_array({51, 3, head_dim}, 6);
         const mx::array rotated = cpu()->rope(x, batch, spec);
         expect_near(rotated, reference.rope(x, batch, spec), 2e-6F, 0.0F);
@@ -146,7 +147,8 @@ TEST_P(ElementwiseTest, RotatesLikeTheReference) {
 TEST(ReferenceRopeTest, RotatesLikeFloat64) {
   const RaggedBatch batch = make_batch({{100, 3}}, 16, 600);
   for (const bool interleaved : {false, true}) {
-    const RopeSpec spec = rope_spec(8, 8, interleaved);
+    RopeSpec spec = rope_spec(8, 8, interleaved);
+    spec.scale = 1.2F;
     const mx::array x = random_array({3, 2, 8}, 6);
     const std::vector<float> in = floats_of(x);
     const std::vector<float> out = floats_of(ReferenceKernels().rope(x, batch, spec));
@@ -156,8 +158,8 @@ TEST(ReferenceRopeTest, RotatesLikeFloat64) {
         const std::size_t b = interleaved ? a + 1 : a + 4;
         const std::size_t position = 100 + head / 2;  // two heads a token
         const double angle = static_cast<double>(position) * double{spec.inverse_frequencies[i]};
-        EXPECT_NEAR(out[a], in[a] * std::cos(angle) - in[b] * std::sin(angle), 2e-5);
-        EXPECT_NEAR(out[b], in[a] * std::sin(angle) + in[b] * std::cos(angle), 2e-5);
+        EXPECT_NEAR(out[a], 1.2 * (in[a] * std::cos(angle) - in[b] * std::sin(angle)), 2e-5);
+        EXPECT_NEAR(out[b], 1.2 * (in[a] * std::sin(angle) + in[b] * std::cos(angle)), 2e-5);
       }
     }
   }
@@ -175,6 +177,9 @@ TEST_P(ElementwiseTest, RotatesByTheBatchAtHandNotByAnEarlierOne) {
   EXPECT_NE(at_first, expected);
   EXPECT_EQ(bits_of(kernels->rope(x, second, spec)), expected);
   static_cast<void>(kernels->rope(x, first, other));
+  RopeSpec larger = spec;
+  larger.scale = 2;
+  EXPECT_NE(bits_of(kernels->rope(x, first, larger)), at_first);
   EXPECT_EQ(bits_of(kernels->rope(x, first, spec)), at_first);
 }
 

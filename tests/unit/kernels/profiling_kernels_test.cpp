@@ -118,9 +118,9 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
     EXPECT_EQ(totals.calls, 1U) << key.first;
     names.push_back(key.first);
   }
-  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply",
-                                          "gelu and multiply", "scale", "softcap", "take rows", "rope", "write K and V",
-                                          "attention", "copy block"));
+  EXPECT_THAT(
+      names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "gelu and multiply",
+                                  "scale", "softcap", "take rows", "rope", "write K and V", "attention", "copy block"));
 }
 
 TEST_F(ProfilingKernelsTest, AttentionIsNamedByItsHeadsHoweverQueriesLie) {

@@ -46,8 +46,19 @@ TEST(FamilyConfigTest, OtherFamiliesRotateWholeHeads) {
   }
 }
 
+TEST(FamilyConfigTest, MistralAndPhi3TakeAWindow) {
+  for (const char* golden : {"mistral_f32", "phi3_f16"}) {
+    auto opened = checkpoint::open_checkpoint(std::filesystem::path(REDPOLL_TEST_DATA) / "golden/models" / golden);
+    ASSERT_TRUE(opened);
+    opened->config.sliding_window = 16;
+    opened->config.use_sliding_window = true;
+    const auto kernels = kernels::make_kernels({.num_threads = 1});
+    EXPECT_TRUE(make_model(*opened, *kernels)) << golden;
+  }
+}
+
 TEST(FamilyConfigTest, FamiliesWithoutWindowsRefuseThem) {
-  for (const char* golden : {"mistral_f32", "qwen2_f16", "granite_4bit", "olmo2_bf16", "smollm3_4bit"}) {
+  for (const char* golden : {"llama_bias_llama3_rope", "qwen2_f16", "granite_4bit", "olmo2_bf16", "smollm3_4bit"}) {
     const Error error = error_of(golden, [](auto& config) {
       config.sliding_window = 16;
       config.use_sliding_window = true;

@@ -27,7 +27,8 @@ class ParametersTest : public testing::Test {
     ASSERT_TRUE(size);
     const auto memory = checkpoint::allocate_bytes(*size);
     std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
-    ASSERT_TRUE(checkpoint_.parameters.insert(name, checkpoint::Tensor{dtype, std::move(shape), memory.bytes, memory.storage}));
+    ASSERT_TRUE(
+        checkpoint_.parameters.insert(name, checkpoint::Tensor{dtype, std::move(shape), memory.bytes, memory.storage}));
   }
   void quantize(std::string_view table) {
     auto parsed = parse_json(table);
@@ -117,8 +118,8 @@ TEST_F(ParametersTest, TakesRowsOfAFusedWeight) {
     reinterpret_cast<float*>(biases.bytes.data())[row] = static_cast<float>(row);
   }
   const auto insert = [&](const char* name, DType dtype, std::int64_t columns, const checkpoint::OwnedBytes& memory) {
-    ASSERT_TRUE(checkpoint_.parameters.insert(
-        name, checkpoint::Tensor{dtype, {kRows, columns}, memory.bytes, memory.storage}));
+    ASSERT_TRUE(
+        checkpoint_.parameters.insert(name, checkpoint::Tensor{dtype, {kRows, columns}, memory.bytes, memory.storage}));
   };
   insert("fused.weight", DType::kU32, 4, words);
   insert("fused.scales", DType::kF32, 1, scales);
