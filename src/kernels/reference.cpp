@@ -150,7 +150,7 @@ mx::array capped(const mx::array& x, float cap) {
 mx::array visible_mask(int first, int num_queries, int first_key, int num_keys, int window) {
   const mx::array query = mx::expand_dims(mx::arange(first, first + num_queries, mx::int32), 1);
   const mx::array key = mx::expand_dims(mx::arange(first_key, first_key + num_keys, mx::int32), 0);
-  const mx::array before = mx::less_equal(key, query);
+  mx::array before = mx::less_equal(key, query);
   if (window == 0) return before;
   return mx::logical_and(before, mx::less(query, mx::add(key, mx::array(window))));
 }

@@ -22,7 +22,7 @@ struct Glm4Layer {
                                  static_cast<float>(config.rms_norm_eps)),
         post_mlp_layernorm(scope["post_mlp_layernorm"], config.hidden_size, static_cast<float>(config.rms_norm_eps)),
         self_attn(scope["self_attn"], attention),
-        mlp(scope["mlp"], config.hidden_size, config.intermediate_size, nn::FusedGateUp{}) {}
+        mlp(scope["mlp"], config.hidden_size, config.intermediate_size) {}
 
   void operator()(nn::ResidualStream& h, nn::ForwardContext& ctx) const {
     h += post_self_attn_layernorm(self_attn(input_layernorm(h, ctx), ctx), ctx);

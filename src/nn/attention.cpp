@@ -8,23 +8,18 @@ namespace redpoll::nn {
 
 Attention::Attention(const Scope& scope, AttentionOptions options)
     : options_(std::move(options)),
-      q_proj_(make_projection(scope, Role::kQuery)),
-      k_proj_(make_projection(scope, Role::kKey)),
-      v_proj_(make_projection(scope, Role::kValue)),
+      q_proj_(make_projection(scope, "q_proj", 0, options_.num_heads)),
+      k_proj_(make_projection(scope, "k_proj", options_.num_heads, options_.num_kv_heads)),
+      v_proj_(make_projection(scope, "v_proj", options_.num_heads + options_.num_kv_heads, options_.num_kv_heads)),
       o_proj_(scope["o_proj"], options_.num_heads * options_.head_dim, options_.hidden_size, options_.output_bias),
       q_norm_(make_norm(scope["q_norm"], options_.num_heads)),
       k_norm_(make_norm(scope["k_norm"], options_.num_kv_heads)) {}
 
-Linear Attention::make_projection(const Scope& scope, Role role) const {
-  const int queries = options_.num_heads * options_.head_dim;
-  const int keys = options_.num_kv_heads * options_.head_dim;
-  const int size = role == Role::kQuery ? queries : keys;
-  if (options_.projections == Projections::kFused) {
-    const int first = role == Role::kQuery ? 0 : role == Role::kKey ? queries : queries + keys;
-    return {scope["qkv_proj"], options_.hidden_size, size, RowSlice{first, queries + 2 * keys}};
-  }
-  const char* name = role == Role::kQuery ? "q_proj" : role == Role::kKey ? "k_proj" : "v_proj";
-  return {scope[name], options_.hidden_size, size, options_.qkv_bias};
+Linear Attention::make_projection(const Scope& scope, const char* name, int first_head, int num_heads) const {
+  const int dim = options_.head_dim;
+  const RowSlice rows{first_head * dim, (options_.num_heads + 2 * options_.num_kv_heads) * dim};
+  return Linear::alone_or_fused(scope, name, {"qkv_proj", rows},
+                                {options_.hidden_size, num_heads * dim, options_.qkv_bias});
 }
 
 std::optional<RMSNorm> Attention::make_norm(const Scope& scope, int num_heads) const {

@@ -17,15 +17,8 @@ enum class HeadNorm {
   kAllHeads,  // over all heads of a token together
 };
 
-/// How a checkpoint keeps the projections of queries, keys and values.
-enum class Projections {
-  kApart,  // "q_proj", "k_proj", "v_proj"
-  kFused,  // "qkv_proj", one below the other, without biases
-};
-
 struct AttentionOptions {
   int layer = 0;  // whose cache to use
-  Projections projections = Projections::kApart;
   int hidden_size = 0;
   int num_heads = 0;
   int num_kv_heads = 0;
@@ -42,6 +35,7 @@ struct AttentionOptions {
 /// The attention of layer i.
 using LayerAttention = std::function<AttentionOptions(int layer)>;
 
+/// "q_proj", "k_proj" and "v_proj", or all three in "qkv_proj", in this order.
 class Attention {
  public:
   Attention(const Scope& scope, AttentionOptions options);
@@ -50,8 +44,8 @@ class Attention {
   [[nodiscard]] mx::array operator()(const mx::array& x, ForwardContext& ctx) const;
 
  private:
-  enum class Role { kQuery, kKey, kValue };
-  [[nodiscard]] Linear make_projection(const Scope& scope, Role role) const;
+  /// `num_heads` heads, which in "qkv_proj" come after `first_head` others.
+  [[nodiscard]] Linear make_projection(const Scope& scope, const char* name, int first_head, int num_heads) const;
   [[nodiscard]] std::optional<RMSNorm> make_norm(const Scope& scope, int num_heads) const;
   [[nodiscard]] mx::array normalize(const std::optional<RMSNorm>& norm, mx::array heads, ForwardContext& ctx) const;
 

@@ -1,9 +1,12 @@
-// Linear: y = x W^T + b. Whether the weight is dense or quantized is decided by the keys that the checkpoint has;
-// models never mention it.
+// Linear: y = x W^T + b. Whether the weight is dense or quantized, and whether it stands alone or fused with others, is
+// decided by the keys that the checkpoint has; models never mention it.
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nn/forward_context.h"
@@ -13,15 +16,31 @@ namespace redpoll::nn {
 
 enum class Bias { kNone, kRequired };
 
+/// The layer as rows of a larger one, which has no bias.
+struct FusedRows {
+  std::string_view name;  // "gate_up_proj"
+  RowSlice slice;
+};
+
+struct LinearShape {
+  int in_features = 0;
+  int out_features = 0;
+  Bias bias = Bias::kNone;
+};
+
 class Linear {
  public:
   Linear(const Scope& scope, int in_features, int out_features, Bias bias = Bias::kNone)
       : weight_(scope.matrix(out_features, in_features)) {
     if (bias == Bias::kRequired) bias_ = scope.vector("bias", out_features);
   }
-  /// Some outputs of a layer that the checkpoint keeps fused with others, without a bias.
-  Linear(const Scope& scope, int in_features, int out_features, RowSlice slice)
-      : weight_(scope.matrix(out_features, in_features, slice)) {}
+  /// scope[name], or the rows of scope[fused.name] if the checkpoint has that.
+  [[nodiscard]] static Linear alone_or_fused(const Scope& scope, std::string_view name, const FusedRows& fused,
+                                             const LinearShape& shape) {
+    const Scope whole = scope[fused.name];
+    if (whole.has("weight")) return Linear(whole.matrix(shape.out_features, shape.in_features, fused.slice));
+    return Linear(scope[name], shape.in_features, shape.out_features, shape.bias);
+  }
 
   /// x (tokens, in_features) -> (tokens, out_features)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
@@ -44,6 +63,8 @@ class Linear {
   }
 
  private:
+  explicit Linear(std::shared_ptr<const kernels::Matrix> weight) : weight_(std::move(weight)) {}
+
   [[nodiscard]] mx::array add_bias(const mx::array& y, const ForwardContext& ctx) const {
     return bias_ ? ctx.kernels.add_bias(y, *bias_) : y;
   }

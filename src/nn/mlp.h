@@ -15,23 +15,16 @@ struct MlpOptions {
   GateActivation activation = GateActivation::kSilu;
 };
 
-/// A checkpoint that keeps gate and up as one matrix, "gate_up_proj", gate first.
-struct FusedGateUp {};
-
+/// "gate_proj" and "up_proj", or both in "gate_up_proj", gate first.
 class GatedMLP {
  public:
   GatedMLP(const Scope& scope, int hidden_size, int intermediate_size, MlpOptions options = {})
-      : gate_proj_(scope["gate_proj"], hidden_size, intermediate_size, options.bias),
-        up_proj_(scope["up_proj"], hidden_size, intermediate_size, options.bias),
+      : gate_proj_(Linear::alone_or_fused(scope, "gate_proj", {"gate_up_proj", {0, 2 * intermediate_size}},
+                                          {hidden_size, intermediate_size, options.bias})),
+        up_proj_(Linear::alone_or_fused(scope, "up_proj", {"gate_up_proj", {intermediate_size, 2 * intermediate_size}},
+                                        {hidden_size, intermediate_size, options.bias})),
         down_proj_(scope["down_proj"], intermediate_size, hidden_size, options.bias),
         activation_(options.activation) {}
-
-  GatedMLP(const Scope& scope, int hidden_size, int intermediate_size, FusedGateUp)
-      : gate_proj_(scope["gate_up_proj"], hidden_size, intermediate_size, RowSlice{0, 2 * intermediate_size}),
-        up_proj_(scope["gate_up_proj"], hidden_size, intermediate_size,
-                 RowSlice{intermediate_size, 2 * intermediate_size}),
-        down_proj_(scope["down_proj"], intermediate_size, hidden_size),
-        activation_(GateActivation::kSilu) {}
 
   /// x (tokens, hidden) -> (tokens, hidden)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {

@@ -7,52 +7,51 @@
 
 namespace redpoll::kernels::cpu {
 
-mx::array CpuKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
-  const HostView gates(gate);
-  const HostView ups(up);
-  HostArray out = make_array(gate.shape());
-  context_->team.parallel_for(gates.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
-    context_->loops.silu_multiply(gates.data() + begin, ups.data() + begin, end - begin, out.data + begin);
-  });
-  return std::move(out.array);
-}
+namespace {
 
-mx::array CpuKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
-  const HostView gates(gate);
-  const HostView ups(up);
-  HostArray out = make_array(gate.shape());
-  context_->team.parallel_for(gates.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
-    context_->loops.gelu_multiply(gates.data() + begin, ups.data() + begin, end - begin, out.data + begin);
-  });
-  return std::move(out.array);
-}
-
-mx::array CpuKernels::scale(const mx::array& x, float factor) const {
-  const HostView input(x);
-  HostArray out = make_array(x.shape());
-  context_->team.parallel_for(input.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
-    context_->loops.scale(input.data() + begin, factor, end - begin, out.data + begin);
-  });
-  return std::move(out.array);
-}
-
-mx::array CpuKernels::softcap(const mx::array& x, float cap) const {
-  const HostView input(x);
-  HostArray out = make_array(x.shape());
-  context_->team.parallel_for(input.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
-    context_->loops.softcap(input.data() + begin, cap, end - begin, out.data + begin);
-  });
-  return std::move(out.array);
-}
-
-mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {
+/// loop(x, y) over parts of both, which have the same shape.
+mx::array for_each_pair(Context& context, const mx::array& x, const mx::array& y,
+                        void (*loop)(const float* x, const float* y, std::int64_t size, float* out)) {
   const HostView xs(x);
   const HostView ys(y);
   HostArray out = make_array(x.shape());
-  context_->team.parallel_for(xs.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
-    context_->loops.add(xs.data() + begin, ys.data() + begin, end - begin, out.data + begin);
+  context.team.parallel_for(xs.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    loop(xs.data() + begin, ys.data() + begin, end - begin, out.data + begin);
   });
   return std::move(out.array);
+}
+
+/// loop(x, number) over parts of x.
+mx::array for_each(Context& context, const mx::array& x, float number,
+                   void (*loop)(const float* x, float number, std::int64_t size, float* out)) {
+  const HostView xs(x);
+  HostArray out = make_array(x.shape());
+  context.team.parallel_for(xs.size(), rows_per_part(1), [&](std::int64_t begin, std::int64_t end) {
+    loop(xs.data() + begin, number, end - begin, out.data + begin);
+  });
+  return std::move(out.array);
+}
+
+}  // namespace
+
+mx::array CpuKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
+  return for_each_pair(*context_, gate, up, context_->loops.silu_multiply);
+}
+
+mx::array CpuKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
+  return for_each_pair(*context_, gate, up, context_->loops.gelu_multiply);
+}
+
+mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {
+  return for_each_pair(*context_, x, y, context_->loops.add);
+}
+
+mx::array CpuKernels::scale(const mx::array& x, float factor) const {
+  return for_each(*context_, x, factor, context_->loops.scale);
+}
+
+mx::array CpuKernels::softcap(const mx::array& x, float cap) const {
+  return for_each(*context_, x, cap, context_->loops.softcap);
 }
 
 mx::array CpuKernels::add_bias(const mx::array& x, const mx::array& bias) const {

@@ -176,7 +176,7 @@ TEST(GgufModelTest, TensorsReadByManyThreadsStayWhatTheyAre) {
   GgufBuilder builder = tiny_llama();
   for (int layer = 1; layer <= 4; ++layer) {
     builder.tensor("blk." + std::to_string(layer) + ".ffn_up.weight", {256, 2048}, GgufType::kQ40,
-                   blocks_with_one_inexact(2048 * 8, static_cast<std::size_t>(layer)));
+                   blocks_with_one_inexact(std::size_t{2048} * 8, static_cast<std::size_t>(layer)));
   }
   const std::string bytes = builder.build();
   const auto file = parse_gguf(bytes);
