@@ -97,7 +97,8 @@ TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenEngineTest,
-                         testing::Values("llama_interleaved_linear_rope_4bit", "qwen3_untied_6bit", "qwen2_f16"),
+                         testing::Values("llama_interleaved_linear_rope_4bit", "qwen3_untied_6bit", "qwen2_f16",
+                                         "gemma2_capped", "gemma3_text_windows_4bit", "smollm3_4bit"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
