@@ -39,7 +39,7 @@ class Linear {
                                              const LinearShape& shape) {
     const Scope whole = scope[fused.name];
     if (whole.has("weight")) return Linear(whole.matrix(shape.out_features, shape.in_features, fused.slice));
-    return Linear(scope[name], shape.in_features, shape.out_features, shape.bias);
+    return {scope[name], shape.in_features, shape.out_features, shape.bias};
   }
 
   /// x (tokens, in_features) -> (tokens, out_features)

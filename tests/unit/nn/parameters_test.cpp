@@ -108,12 +108,12 @@ TEST_F(ParametersTest, LoadsAQuantizedWeight) {
 
 TEST_F(ParametersTest, TakesRowsOfAFusedWeight) {
   quantize(R"({"quantization": {"group_size": 32, "bits": 4}})");
-  constexpr int kRows = 96;
+  constexpr std::size_t kRows = 96;
   const auto words = checkpoint::allocate_bytes(kRows * 16);
   const auto scales = checkpoint::allocate_bytes(kRows * 4);
   const auto biases = checkpoint::allocate_bytes(kRows * 4);
   std::fill(words.bytes.begin(), words.bytes.end(), std::byte{0x11});
-  for (int row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kRows; ++row) {
     reinterpret_cast<float*>(scales.bytes.data())[row] = 1.0F;
     reinterpret_cast<float*>(biases.bytes.data())[row] = static_cast<float>(row);
   }
