@@ -1,6 +1,5 @@
 // ThreadPool: the workers for text and media (template, tokenize, decode), and for repacking weights while a model is
-// loaded. Not for kernels, which have their own
-// fork/join pool, and never for anything that touches MLX arrays.
+// loaded. Not for kernels, which have their own fork/join pool, and never for anything that touches MLX arrays.
 #pragma once
 
 #include <condition_variable>

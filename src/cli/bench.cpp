@@ -150,7 +150,7 @@ void add_bench(CommandLine& command_line) {
   flags.toggle("--json", verb->as_json, "Print one object: conditions, prefill, decode; or roofline, figures");
   add_engine_flags(flags, options.engine, Batching::kOne);
   flags.whole("--step-tokens", options.engine.step_tokens, {16, 65'536}, "Tokens computed in one step")
-      .or_else("256, or twice the largest batch");
+      .or_else("256, or twice the largest batch if that is more");
 }
 
 void add_bench_serve(CommandLine& command_line) {

@@ -18,6 +18,24 @@ constexpr Family kFamilies[] = {
 
 std::span<const Family> families() { return kFamilies; }
 
+Status check_layer_types(const checkpoint::Config& config, const std::function<bool(int layer)>& has_window) {
+  const std::vector<std::string>& types = config.layer_types;
+  const auto refuse = [&](const std::string& why) {
+    return fail(ErrorCode::kUnsupported, "the model's config: 'layer_types' " + why, "layer_types");
+  };
+  if (!types.empty() && types.size() != static_cast<std::size_t>(config.num_hidden_layers)) {
+    return refuse("has " + std::to_string(types.size()) + " entries, expected " +
+                  std::to_string(config.num_hidden_layers) + ", one for each layer");
+  }
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string expected = has_window(static_cast<int>(i)) ? "sliding_attention" : "full_attention";
+    if (types[i] == expected) continue;
+    return refuse("has '" + types[i] + "' at " + std::to_string(i) + ", where model_type '" + config.model_type +
+                  "' is supported with '" + expected + "' only");
+  }
+  return {};
+}
+
 Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config, const FamilyTraits& traits) {
   const int window = config.use_sliding_window ? config.sliding_window.value_or(0) : 0;
   if (window > 0 && !traits.has_window_in_all_layers) {
@@ -26,6 +44,7 @@ Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                     " is not supported for model_type '" + config.model_type + "'",
                 "sliding_window");
   }
+  RETURN_IF_ERROR(check_layer_types(config, [window](int) { return window > 0; }));
   if (config.hidden_act != "silu") {
     return fail(ErrorCode::kUnsupported,
                 "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'",

@@ -2,6 +2,7 @@
 // src/models/<model_type>.cpp and a line in registry.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -38,6 +39,10 @@ struct FamilyTraits {
 /// the family does not have, for an activation other than silu, or for a rotary embedding that is not known.
 [[nodiscard]] Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                                                              const FamilyTraits& traits = {});
+
+/// Fails, naming layer_types, where the config says otherwise than `has_window` which layers see a window only.
+[[nodiscard]] Status check_layer_types(const checkpoint::Config& config,
+                                       const std::function<bool(int layer)>& has_window);
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);

@@ -57,6 +57,35 @@ TEST(FamilyConfigTest, MistralAndPhi3TakeAWindow) {
   }
 }
 
+TEST(FamilyConfigTest, LayerTypesThatSayOtherwiseAreRefused) {
+  const std::string full = "full_attention";
+  const std::string sliding = "sliding_attention";
+  const auto error_with = [](const std::string& golden, const std::vector<std::string>& types) {
+    return error_of(golden, [&](auto& config) { config.layer_types = types; });
+  };
+  EXPECT_EQ(error_with("gemma3_text_windows_4bit", {sliding, full, sliding, full}).message,
+            "the model's config: 'layer_types' has 'full_attention' at 1, where model_type 'gemma3_text' is supported "
+            "with 'sliding_attention' only");
+  EXPECT_EQ(error_with("gemma2_capped", {sliding, full}).param, "layer_types");  // it has no window
+  EXPECT_EQ(error_with("llama_bias_llama3_rope", {sliding, full}).param, "layer_types");
+  EXPECT_EQ(error_with("qwen2_f16", {full, "chunked_attention"}).param, "layer_types");
+  EXPECT_EQ(error_with("qwen2_f16", {full}).message,
+            "the model's config: 'layer_types' has 1 entries, expected 2, one for each layer");
+}
+
+TEST(FamilyConfigTest, LayerTypesThatSayTheSameAreTaken) {
+  const auto loads = [](const char* golden, const std::vector<std::string>& types) {
+    auto opened = checkpoint::open_checkpoint(std::filesystem::path(REDPOLL_TEST_DATA) / "golden/models" / golden);
+    EXPECT_TRUE(opened);
+    opened->config.layer_types = types;
+    const auto kernels = kernels::make_kernels({.num_threads = 1});
+    return make_model(*opened, *kernels).has_value();
+  };
+  EXPECT_TRUE(loads("gemma3_text_windows_4bit",
+                    {"sliding_attention", "sliding_attention", "full_attention", "sliding_attention"}));
+  EXPECT_TRUE(loads("qwen2_f16", {"full_attention", "full_attention"}));
+}
+
 TEST(FamilyConfigTest, FamiliesWithoutWindowsRefuseThem) {
   for (const char* golden : {"llama_bias_llama3_rope", "qwen2_f16", "granite_4bit", "olmo2_bf16", "smollm3_4bit"}) {
     const Error error = error_of(golden, [](auto& config) {
