@@ -37,7 +37,7 @@ Conditions describe_engine(const server::ServedModel& model, const server::Engin
           {"kernel threads", "threads", threads},
           {"model", "model", json::string(model.id)},
           {"weight bytes", "weight_bytes", stats.weight_bytes},
-          {"KV bytes a token", "kv_bytes_per_token", kv_bytes_per_token(stats)},
+          {"KV bytes a token", "kv_bytes_per_token", kv_bytes_read(stats, 1, 1)},
           {"context", "context", stats.context.tokens},
           {"rows in a step", "max_batch", settings.max_batch},
           {"tokens in a step", "step_tokens", settings.tokens_in_step()}};
@@ -59,9 +59,13 @@ json::object to_json(const Conditions& conditions) {
   return object;
 }
 
-double kv_bytes_per_token(const engine::EngineStats& stats) {
-  const double tokens = static_cast<double>(stats.blocks_total) * stats.block_tokens;
-  return tokens > 0 ? static_cast<double>(stats.kv_bytes_total) / tokens : 0;
+double kv_bytes_read(const engine::EngineStats& stats, double context, int num_tokens) {
+  double bytes = 0;
+  for (const engine::KvGroupStats& group : stats.kv_groups) {
+    const double seen = group.window == 0 ? context : std::min<double>(context, group.window + num_tokens - 1);
+    bytes += seen * static_cast<double>(group.bytes_per_block) / stats.block_tokens;
+  }
+  return bytes;
 }
 
 namespace internal {

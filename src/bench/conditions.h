@@ -31,8 +31,8 @@ using Conditions = std::vector<Condition>;
 [[nodiscard]] std::string to_text(const Conditions& conditions);
 [[nodiscard]] json::object to_json(const Conditions& conditions);
 
-/// Bytes of K and V that one token of one sequence takes.
-[[nodiscard]] double kv_bytes_per_token(const engine::EngineStats& stats);
+/// Bytes of K and V that the last `num_tokens` of `context` tokens of a sequence see.
+[[nodiscard]] double kv_bytes_read(const engine::EngineStats& stats, double context, int num_tokens);
 
 namespace internal {
 /// "2026-11-29T18:30:00Z"

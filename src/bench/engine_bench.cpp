@@ -28,12 +28,16 @@ Status check_context(const std::string& what, int needed, const engine::EngineSt
 
 Status check_cache(const EngineBenchOptions& options, int depth, int batch, const engine::EngineStats& stats) {
   const int tokens = std::max(depth, 1) + internal::tokens_to_generate(options, depth, batch);
-  const int blocks = batch * ((tokens + stats.block_tokens - 1) / stats.block_tokens);
-  if (blocks <= stats.blocks_total) return {};
-  return fail(ErrorCode::kInvalidArgument, "a batch of " + std::to_string(batch) + " at depth " +
-                                               std::to_string(depth) + " needs " + std::to_string(blocks) +
-                                               " cache blocks, there are " + std::to_string(stats.blocks_total) +
-                                               ": raise --memory-budget, or ask for less with --batches or --depths");
+  for (const engine::KvGroupStats& group : stats.kv_groups) {
+    const int seen = group.window == 0 ? tokens : std::min(tokens, group.window);
+    const int blocks = batch * ((seen + stats.block_tokens - 1) / stats.block_tokens);
+    if (blocks <= group.blocks_total) continue;
+    return fail(ErrorCode::kInvalidArgument, "a batch of " + std::to_string(batch) + " at depth " +
+                                                 std::to_string(depth) + " needs " + std::to_string(blocks) +
+                                                 " cache blocks, there are " + std::to_string(group.blocks_total) +
+                                                 ": raise --memory-budget, or ask for less with --batches or --depths");
+  }
+  return {};
 }
 
 }  // namespace
@@ -72,7 +76,7 @@ class EngineBench {
   Result<DecodeFigure> decode(int depth, int batch);
 
  private:
-  [[nodiscard]] Bandwidth bandwidth(double steps_per_s, double kv_tokens_per_step) const;
+  [[nodiscard]] Bandwidth bandwidth(double steps_per_s, double kv_bytes_per_step) const;
 
   engine::Engine& engine_;
   const EngineBenchOptions& options_;
@@ -99,14 +103,18 @@ Result<PrefillFigure> EngineBench::prefill(int tokens) {
   std::vector<double> rates;
   for (const double ms : times_ms) rates.push_back(tokens / ms * 1000);
   const double median_ms = spread_of(times_ms).median;
-  const int steps = (tokens + options_.engine.tokens_in_step() - 1) / options_.engine.tokens_in_step();
+  const int step_tokens = options_.engine.tokens_in_step();
+  const int steps = (tokens + step_tokens - 1) / step_tokens;
   // Each step reads what the steps before have written.
-  double kv_tokens = 0;
-  for (int step = 1; step <= steps; ++step) kv_tokens += std::min(step * options_.engine.tokens_in_step(), tokens);
+  double kv_bytes = 0;
+  for (int first = 0; first < tokens; first += step_tokens) {
+    const int last = std::min(first + step_tokens, tokens);
+    kv_bytes += kv_bytes_read(stats_, last, last - first);
+  }
   return PrefillFigure{.tokens = tokens,
                        .tokens_per_s = spread_of(rates),
                        .median_ms = median_ms,
-                       .bandwidth = bandwidth(steps / median_ms * 1000, kv_tokens / steps)};
+                       .bandwidth = bandwidth(steps / median_ms * 1000, kv_bytes / steps)};
 }
 
 // The repetitions follow one another in the same streams, so that a deep prompt is computed once: the last stands
@@ -142,14 +150,13 @@ Result<DecodeFigure> EngineBench::decode(int depth, int batch) {
                       .batch = batch,
                       .tokens_per_s = spread_of(rates),
                       .median_step_ms = median_step_ms,
-                      .bandwidth = bandwidth(1000 / median_step_ms, batch * mean_depth)};
+                      .bandwidth = bandwidth(1000 / median_step_ms, batch * kv_bytes_read(stats_, mean_depth, 1))};
 }
 
-Bandwidth EngineBench::bandwidth(double steps_per_s, double kv_tokens_per_step) const {
+Bandwidth EngineBench::bandwidth(double steps_per_s, double kv_bytes_per_step) const {
   const auto weight_bytes = static_cast<double>(stats_.weight_bytes);
-  const double kv_bytes = kv_tokens_per_step * kv_bytes_per_token(stats_);
   return {.weights_gb_per_s = weight_bytes * steps_per_s / 1e9,
-          .with_kv_gb_per_s = (weight_bytes + kv_bytes) * steps_per_s / 1e9};
+          .with_kv_gb_per_s = (weight_bytes + kv_bytes_per_step) * steps_per_s / 1e9};
 }
 
 json::object spread_json(const Spread& spread) {

@@ -1,31 +1,38 @@
-// CacheGroup: the layers of a model whose caches have the same kind and shape. Knows no memory and no device.
+// CacheGroup: the layers of a model that may share block tables. Knows no memory and no device.
 #pragma once
 
 #include <vector>
 
 namespace redpoll::cache {
 
-/// What a layer remembers of the tokens before. Sliding windows and recurrent states are further kinds, with rules of
-/// their own for when blocks are freed; they come with the first model that needs them.
+/// What a layer remembers of the tokens before.
 enum class CacheKind {
-  kFullAttention,  // K and V of every token; blocks grow with the sequence
+  kNone,       // nothing of its own: it reads what another layer has written
+  kAttention,  // K and V of every token that one may still see; blocks of tokens
 };
 
 struct LayerCache {
-  CacheKind kind = CacheKind::kFullAttention;
+  CacheKind kind = CacheKind::kAttention;
   int num_kv_heads = 0;
   int head_dim = 0;
+  int window = 0;  // tokens that one sees, itself the last of them; 0: all before it too
 
   bool operator==(const LayerCache&) const = default;
 };
 
+/// Layers that need the blocks of the same tokens, whatever a block takes in each of them: those that see all tokens,
+/// and those of one window.
 struct CacheGroup {
-  LayerCache shape;
+  int window = 0;
   std::vector<int> layers;  // ascending indices
 };
 
-/// Layers by what they need, in the order in which each need first appears. The single place that decides which
-/// layers may share block tables.
+/// In the order in which each need first appears. The single place that decides which layers share block tables.
 [[nodiscard]] std::vector<CacheGroup> make_cache_groups(const std::vector<LayerCache>& layers);
+
+/// Blocks in which this many tokens in a row stand at most, wherever they begin.
+[[nodiscard]] constexpr int blocks_spanned(int num_tokens, int block_tokens) {
+  return num_tokens == 0 ? 0 : (num_tokens + block_tokens - 2) / block_tokens + 1;
+}
 
 }  // namespace redpoll::cache

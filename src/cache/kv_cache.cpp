@@ -1,6 +1,5 @@
 #include "cache/kv_cache.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace redpoll::cache {
@@ -16,33 +15,39 @@ kernels::KvStorage make_storage(const kernels::Kernels& kernels, const LayerCach
 
 }  // namespace
 
-std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<CacheGroup>& groups, int block_tokens) {
+std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<LayerCache>& layers,
+                            const CacheGroup& group, int block_tokens) {
   std::size_t bytes = 0;
-  for (const CacheGroup& group : groups) {
-    const kernels::KvStorage one = make_storage(kernels, group.shape, 1, block_tokens);
-    bytes += (one.keys.nbytes() + one.values.nbytes()) * group.layers.size();
+  for (const int layer : group.layers) {
+    const kernels::KvStorage one = make_storage(kernels, layers[static_cast<std::size_t>(layer)], 1, block_tokens);
+    bytes += one.keys.nbytes() + one.values.nbytes();
   }
   return bytes;
 }
 
-KvCache::KvCache(const kernels::Kernels& kernels, KvCacheShape shape) : kernels_(kernels), shape_(std::move(shape)) {
+KvCache::KvCache(const kernels::Kernels& kernels, KvCacheShape shape)
+    : kernels_(kernels), shape_(std::move(shape)), groups_(make_cache_groups(shape_.layers)) {
+  CHECK(shape_.num_blocks.size() == groups_.size(), "each group of layers has its number of blocks");
   reset();
 }
 
 void KvCache::copy_block(BlockCopy copy) {
-  for (kernels::KvStorage& layer : layers_) kernels_.copy_block(layer, copy.from, copy.to);
+  for (const int layer : groups_[static_cast<std::size_t>(copy.group)].layers) {
+    kernels_.copy_block(layers_[static_cast<std::size_t>(layer)], copy.from, copy.to);
+  }
 }
 
 void KvCache::reset() {
   layers_.clear();  // before the new memory is asked for: both together may not fit
-  std::vector<std::pair<int, const LayerCache*>> order;
-  for (const CacheGroup& group : shape_.groups) {
-    for (const int layer : group.layers) order.emplace_back(layer, &group.shape);
-  }
-  std::ranges::sort(order);
-  layers_.reserve(order.size());
-  for (const auto& [layer, shape] : order) {
-    layers_.push_back(make_storage(kernels_, *shape, shape_.num_blocks, shape_.block_tokens));
+  layers_.resize(shape_.layers.size());
+  for (int index = 0; const CacheGroup& group : groups_) {
+    for (const int layer : group.layers) {
+      const auto at = static_cast<std::size_t>(layer);
+      layers_[at] = make_storage(kernels_, shape_.layers[at], shape_.num_blocks[static_cast<std::size_t>(index)],
+                                 shape_.block_tokens);
+      layers_[at].group = index;
+    }
+    ++index;
   }
 }
 

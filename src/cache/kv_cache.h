@@ -1,4 +1,5 @@
-// KvCache: the memory behind the block ids: K and V of every layer for every block of a pool. Knows no sequences.
+// KvCache: the memory behind the block ids: K and V of every layer for every block of its group's pool. Knows no
+// sequences.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +12,21 @@
 namespace redpoll::cache {
 
 struct KvCacheShape {
-  std::vector<CacheGroup> groups;
-  int num_blocks = 0;
+  std::vector<LayerCache> layers;
+  std::vector<int> num_blocks;  // by group of make_cache_groups(layers)
   int block_tokens = 0;
 };
 
-/// Bytes that one block takes in all layers together, as this kernel set stores it.
-[[nodiscard]] std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<CacheGroup>& groups,
-                                          int block_tokens);
+/// Bytes that one block of the group takes in all its layers together, as this kernel set stores it.
+[[nodiscard]] std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<LayerCache>& layers,
+                                          const CacheGroup& group, int block_tokens);
 
 /// Made, used and destroyed on the engine thread; the kernels must outlive it.
 class KvCache {
  public:
   KvCache(const kernels::Kernels& kernels, KvCacheShape shape);
 
-  /// One per layer, in the layers' order; forward passes write here.
+  /// One per layer, in the layers' order, empty where a layer has nothing of its own; forward passes write here.
   [[nodiscard]] std::vector<kernels::KvStorage>& layers() { return layers_; }
   void copy_block(BlockCopy copy);
   /// Fresh zero-filled memory. After a forward pass has thrown, nobody knows what the old one holds.
@@ -34,6 +35,7 @@ class KvCache {
  private:
   const kernels::Kernels& kernels_;
   KvCacheShape shape_;
+  std::vector<CacheGroup> groups_;
   std::vector<kernels::KvStorage> layers_;
 };
 

@@ -1,63 +1,95 @@
-// SequenceCache: the block table of one sequence, that is, where its tokens' K and V are. Knows which blocks, not what
-// is in them: copying contents is left to whoever owns the storage.
+// SequenceCache: the block tables of one sequence, that is, where its tokens' K and V are, in each cache group. Knows
+// which blocks, not what is in them: copying contents is left to whoever owns the storage.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "cache/block_pool.h"
+#include "cache/cache_pools.h"
 
 namespace redpoll::cache {
 
-/// Contents of `from` that must be copied to `to` before either is written again.
+/// Contents of `from` that must be copied to `to`, in all layers of the group, before either is written again.
 struct BlockCopy {
+  int group = 0;
   BlockId from = 0;
   BlockId to = 0;
 };
 
-/// Owns its share of each block and gives it back when destroyed. Move-only; the pool must outlive it. Token t is in
-/// block table()[t / block_tokens]. Used by the engine thread only.
+/// In a table: the place of tokens that none sees any more.
+inline constexpr BlockId kNoBlock = -1;
+
+/// Owns its share of each block and gives it back when destroyed. Move-only; the pools must outlive it, and what was
+/// moved from may only be destroyed. In each group token t is in block table(group)[t / block_tokens]; all tables are
+/// of the same length. Used by the engine thread only.
 class SequenceCache {
  public:
-  SequenceCache(BlockPool& pool, int block_tokens);
+  explicit SequenceCache(CachePools& pools);
   ~SequenceCache() { release(); }
-  SequenceCache(SequenceCache&& other) noexcept;
+  SequenceCache(SequenceCache&& other) noexcept = default;
+  /// What this one holds is released; what the other held is this one's then, and the other is empty.
   SequenceCache& operator=(SequenceCache&& other) noexcept;
   SequenceCache(const SequenceCache&) = delete;
   SequenceCache& operator=(const SequenceCache&) = delete;
 
-  /// Room for `num_tokens` tokens in all. Takes nothing and returns false when the pool has too few free blocks.
+  /// Tokens whose K and V are there.
+  [[nodiscard]] int num_computed() const { return num_computed_; }
+  /// Room for `num_tokens` tokens in all. Takes nothing and returns false when any pool has too few free blocks.
   [[nodiscard]] bool ensure_capacity(int num_tokens);
-  /// Gives back the blocks that the first `num_tokens` tokens do not need.
+  /// The next `num_tokens` tokens have been computed. Gives back the blocks that no later token sees.
+  void advance(int num_tokens);
+  void release();
+
+  /// Whether all that the token after the first `num_tokens` computed ones sees is still there.
+  [[nodiscard]] bool can_resume_at(int num_tokens) const;
+  /// Forgets the tokens after the first `num_tokens`, at which it can resume, and gives back the blocks that these do
+  /// not need.
   void truncate(int num_tokens);
-  void release() { truncate(0); }
 
   struct Fork;
-  /// A second table for the first `num_tokens` tokens: whole blocks are shared, a block that is only partly theirs is
-  /// to be copied, because both sequences go on writing there. Nothing when that one block cannot be had.
+  /// A second cache for the first `num_tokens` tokens, at which this one can resume: whole blocks are shared, a block
+  /// that is only partly theirs is to be copied, because both sequences go on writing there. Nothing when such a block
+  /// cannot be had.
   [[nodiscard]] std::optional<Fork> fork(int num_tokens) const;
 
-  [[nodiscard]] std::span<const BlockId> table() const { return table_; }
-  [[nodiscard]] int num_blocks() const { return static_cast<int>(table_.size()); }
-  [[nodiscard]] int capacity() const { return num_blocks() * block_tokens_; }
-  /// What the capacity would be with every free block of the pool.
-  [[nodiscard]] int reachable_capacity() const { return (num_blocks() + pool_->num_free()) * block_tokens_; }
-  /// Blocks that this many tokens fill; what a fork shares.
-  [[nodiscard]] int num_whole_blocks(int num_tokens) const { return num_tokens / block_tokens_; }
-  [[nodiscard]] int blocks_for(int num_tokens) const { return (num_tokens + block_tokens_ - 1) / block_tokens_; }
+  [[nodiscard]] int num_groups() const { return pools_->num_groups(); }
+  [[nodiscard]] std::span<const BlockId> table(int group) const { return at(group).blocks; }
+  [[nodiscard]] int table_length() const { return tables_.empty() ? 0 : static_cast<int>(tables_[0].blocks.size()); }
+  /// Blocks of all groups together.
+  [[nodiscard]] int num_held() const;
+  /// Tokens for which there is room.
+  [[nodiscard]] int capacity() const { return table_length() * pools_->block_tokens(); }
+  /// What the capacity would be with every free block of the pools.
+  [[nodiscard]] int reachable_capacity() const;
+
+  /// Blocks that the group must still take to hold this many tokens, if they are computed one by one; negative if it
+  /// has more than it needs.
+  [[nodiscard]] int num_missing(int group, int num_tokens) const;
+  /// Blocks of the group that a fork would share.
+  [[nodiscard]] int num_shared(int group, int num_tokens) const;
 
  private:
-  void make_room(int num_more);
+  struct Table {
+    std::vector<BlockId> blocks;
+    int num_left_behind = 0;  // at its beginning, kNoBlock each
+  };
 
-  BlockPool* pool_;
-  int block_tokens_;
-  std::vector<BlockId> table_;
+  [[nodiscard]] Table& at(int group) { return tables_[static_cast<std::size_t>(group)]; }
+  [[nodiscard]] const Table& at(int group) const { return tables_[static_cast<std::size_t>(group)]; }
+  [[nodiscard]] int blocks_for(int num_tokens) const;
+  [[nodiscard]] int first_needed(int group, int num_tokens) const;
+  void make_room(int num_more);
+  void leave_behind(int group, int num_blocks);
+
+  CachePools* pools_;
+  std::vector<Table> tables_;  // by group
+  int num_computed_ = 0;
 };
 
 struct SequenceCache::Fork {
   SequenceCache cache;
-  std::optional<BlockCopy> copy;
+  std::vector<BlockCopy> copies;
 };
 
 }  // namespace redpoll::cache

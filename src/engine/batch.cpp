@@ -13,15 +13,17 @@ LogitRows add_row(const Scheduled& scheduled, kernels::RaggedBatch& ragged) {
   const Sequence& sequence = *scheduled.sequence;
   ragged.rows.push_back({.first_token = ragged.num_tokens(),
                          .num_tokens = scheduled.num_tokens,
-                         .num_computed = sequence.num_computed,
+                         .num_computed = sequence.num_computed(),
                          .first_block = static_cast<int>(ragged.block_ids.size()),
-                         .num_blocks = sequence.cache.num_blocks()});
-  const auto table = sequence.cache.table();
-  ragged.block_ids.insert(ragged.block_ids.end(), table.begin(), table.end());
+                         .num_blocks = sequence.cache.table_length()});
+  for (int group = 0; group < sequence.cache.num_groups(); ++group) {
+    const auto table = sequence.cache.table(group);
+    ragged.block_ids.insert(ragged.block_ids.end(), table.begin(), table.end());
+  }
 
   LogitRows rows{.first = static_cast<int>(ragged.logit_rows.size())};
   for (int i = 0; i < scheduled.num_tokens; ++i) {
-    const int position = sequence.num_computed + i;
+    const int position = sequence.num_computed() + i;
     if (scores_next(sequence, position)) {
       ragged.logit_rows.push_back(ragged.num_tokens());
       ++rows.num_scores;

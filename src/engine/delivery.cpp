@@ -36,9 +36,9 @@ StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const Step
   for (std::size_t i = 0; i < scheduled.size(); ++i) {
     Sequence& sequence = *scheduled[i].sequence;
     if (sequence.state == SequenceState::kEnded) continue;  // with a sibling that failed a moment ago
-    const int prompt_left = std::max(sequence.num_prompt_tokens() - sequence.num_computed, 0);
+    const int prompt_left = std::max(sequence.num_prompt_tokens() - sequence.num_computed(), 0);
     counts.prompt_tokens += std::min(scheduled[i].num_tokens, prompt_left);
-    sequence.num_computed += scheduled[i].num_tokens;
+    sequence.cache.advance(scheduled[i].num_tokens);
 
     const int num_before = sequence.num_generated();
     if (const Status status = advance(sequence, batch.rows[i], rows); !status) {
@@ -51,7 +51,7 @@ StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const Step
 
 Status Delivery::advance(Sequence& sequence, const LogitRows& own, const Rows& logits) {
   RETURN_IF_ERROR(score_prompt(sequence, own, logits));
-  if (sequence.num_computed < sequence.num_prompt_tokens()) return {};
+  if (sequence.num_computed() < sequence.num_prompt_tokens()) return {};
   if (sequence.scores_prompt()) {
     sequence.active->prompt_event_sent = true;
     send(sequence, PromptEvent{.tokens = std::exchange(sequence.active->prompt_scores, {})});

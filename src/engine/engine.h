@@ -53,6 +53,13 @@ struct RequestStats {
   int generated_tokens = 0;
 };
 
+/// Layers that share block tables.
+struct KvGroupStats {
+  int window = 0;  // tokens that one sees; 0: all before it
+  int blocks_total = 0;
+  std::size_t bytes_per_block = 0;  // in all layers of the group
+};
+
 struct EngineStats {
   EngineState state = EngineState::kLoading;
   std::string reason;  // why it is kFailed
@@ -64,7 +71,8 @@ struct EngineStats {
   std::vector<RequestStats> requests;
 
   int block_tokens = 0;
-  int blocks_total = 0;
+  std::vector<KvGroupStats> kv_groups;
+  int blocks_total = 0;  // of all groups together
   int blocks_used = 0;
   std::size_t kv_bytes_total = 0;
   std::size_t kv_bytes_used = 0;

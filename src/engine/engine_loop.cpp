@@ -33,6 +33,24 @@ std::size_t step_bytes_of(const models::ModelInfo& info, const EngineOptions& op
                      .activations_per_token = info.activations_per_token});
 }
 
+std::vector<GroupCost> costs_of(const LoadedModel& loaded, int block_tokens) {
+  const std::vector<cache::LayerCache>& layers = loaded.model->info().layers;
+  std::vector<GroupCost> costs;
+  for (const cache::CacheGroup& group : cache::make_cache_groups(layers)) {
+    costs.push_back({.window = group.window,
+                     .bytes_per_block = cache::bytes_per_block(*loaded.kernels, layers, group, block_tokens)});
+  }
+  return costs;
+}
+
+cache::CachePools make_pools(const MemoryPlan& plan, int block_tokens) {
+  std::vector<cache::GroupPool> groups;
+  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+    groups.push_back({.window = plan.groups[i].window, .num_blocks = plan.num_blocks[i]});
+  }
+  return {block_tokens, groups};
+}
+
 std::string message_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
@@ -52,13 +70,18 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
       mailbox_(std::move(mailbox)),
       clock_(clock),
       runner_(std::move(loaded), plan.num_blocks, options.block_tokens),
-      pool_(plan.num_blocks),
-      scheduler_({.max_batch = options.max_batch, .step_tokens = options.step_tokens}, pool_),
+      pools_(make_pools(plan, options.block_tokens)),
+      scheduler_({.max_batch = options.max_batch, .step_tokens = options.step_tokens}, pools_),
       delivery_(clock) {
   const models::ModelInfo& info = runner_.info();
   stats_.block_tokens = options.block_tokens;
-  stats_.blocks_total = plan.num_blocks;
-  stats_.kv_bytes_total = static_cast<std::size_t>(plan.num_blocks) * plan.bytes_per_block;
+  for (std::size_t group = 0; group < plan.groups.size(); ++group) {
+    const auto& [window, bytes_per_block] = plan.groups[group];
+    const int num_blocks = plan.num_blocks[group];
+    stats_.kv_groups.push_back({.window = window, .blocks_total = num_blocks, .bytes_per_block = bytes_per_block});
+    stats_.blocks_total += num_blocks;
+    stats_.kv_bytes_total += static_cast<std::size_t>(num_blocks) * bytes_per_block;
+  }
   stats_.weight_bytes = info.weight_bytes;
   stats_.step_bytes = plan.step_bytes;
   stats_.memory_budget_bytes = plan.budget_bytes;
@@ -77,16 +100,15 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
     const models::ModelInfo& info = loaded.model->info();
     if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
-    ASSIGN_OR_RETURN(const MemoryPlan plan,
-                     plan_memory({.budget_bytes = options.memory_budget_bytes,
-                                  .weight_bytes = info.weight_bytes,
-                                  .step_bytes = step_bytes_of(info, options),
-                                  .bytes_per_block = cache::bytes_per_block(*loaded.kernels, cache_groups_of(info),
-                                                                            options.block_tokens),
-                                  .block_tokens = options.block_tokens,
-                                  .model_context = info.context_length,
-                                  .context_length = options.context_length,
-                                  .max_batch = options.max_batch}));
+    ASSIGN_OR_RETURN(const MemoryPlan plan, plan_memory({.budget_bytes = options.memory_budget_bytes,
+                                                         .weight_bytes = info.weight_bytes,
+                                                         .step_bytes = step_bytes_of(info, options),
+                                                         .groups = costs_of(loaded, options.block_tokens),
+                                                         .block_tokens = options.block_tokens,
+                                                         .model_context = info.context_length,
+                                                         .context_length = options.context_length,
+                                                         .max_batch = options.max_batch,
+                                                         .step_tokens = options.step_tokens}));
     return std::unique_ptr<EngineLoop>(new EngineLoop(options, plan, std::move(loaded), std::move(mailbox), clock));
   } catch (...) {
     return fail(ErrorCode::kInternal, "the model could not be loaded: " + message_of(std::current_exception()));
@@ -139,7 +161,7 @@ void EngineLoop::step() {
   const Clock::TimePoint started_at = clock_.now();
   delivery_.note_start(scheduled, started_at);
   for (const Scheduled& row : scheduled) {
-    if (row.copy) runner_.copy_block(*row.copy);
+    for (const cache::BlockCopy& copy : row.copies) runner_.copy_block(copy);
   }
   mark(StepPhase::kBatch);
   const std::span<const float> logits = runner_.run(batch_.ragged);
@@ -167,9 +189,9 @@ void EngineLoop::take_commands() {
 /// In debug builds, when there is time for it.
 void EngineLoop::check_integrity() const {
 #ifndef NDEBUG
-  const Status status = pool_.check_integrity();
+  const Status status = pools_.check_integrity();
   CHECK(status, status.error().message);
-  CHECK(!scheduler_.sequences().empty() || pool_.num_used() == 0, "blocks are held by nobody");
+  CHECK(!scheduler_.sequences().empty() || pools_.num_used() == 0, "blocks are held by nobody");
 #endif
 }
 
@@ -214,7 +236,7 @@ void EngineLoop::add_request(Submission submission) {
     active->prompt_scores.push_back({.id = active->request.prompt.front(), .logprob = 0, .top = {}});
   }
   for (int choice = 0; choice < active->request.num_choices; ++choice) {
-    scheduler_.add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(pool_, options_.block_tokens)));
+    scheduler_.add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(pools_)));
   }
   stats_.prompt_tokens_total += num_prompt_tokens;
 }
@@ -274,7 +296,7 @@ void EngineLoop::recover_from(const std::string& what) {
   }
   for (const Scheduled& row : scheduled) {
     Sequence& sequence = *row.sequence;
-    sequence.alone_until = std::min(sequence.num_computed + row.num_tokens, sequence.num_tokens());
+    sequence.alone_until = std::min(sequence.num_computed() + row.num_tokens, sequence.num_tokens());
   }
   scheduler_.restart_all();
   finish_round();
@@ -340,8 +362,12 @@ void EngineLoop::end_all() noexcept {
 }
 
 void EngineLoop::publish() {
-  stats_.blocks_used = pool_.num_used();
-  stats_.kv_bytes_used = static_cast<std::size_t>(stats_.blocks_used) * plan_.bytes_per_block;
+  stats_.blocks_used = pools_.num_used();
+  stats_.kv_bytes_used = 0;
+  for (int group = 0; group < pools_.num_groups(); ++group) {
+    const auto num_used = static_cast<std::size_t>(pools_.pool(group).num_used());
+    stats_.kv_bytes_used += num_used * plan_.groups[static_cast<std::size_t>(group)].bytes_per_block;
+  }
   stats_.preemptions = scheduler_.num_preemptions();
   stats_.requests = summarize_requests(scheduler_.sequences());
   stats_.waiting = static_cast<int>(std::ranges::count(stats_.requests, "waiting", &RequestStats::state));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cache/block_pool.h"
+#include "cache/cache_pools.h"
 #include "engine/batch.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
@@ -59,7 +59,7 @@ class EngineLoop {
   std::shared_ptr<Mailbox> mailbox_;
   const Clock& clock_;
   ModelRunner runner_;
-  cache::BlockPool pool_;
+  cache::CachePools pools_;
   Scheduler scheduler_;
   Delivery delivery_;
   StepBatch batch_;

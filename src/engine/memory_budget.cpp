@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cache/cache_groups.h"
 #include "engine/available_memory.h"
 #include "engine/scheduler.h"
 
@@ -17,9 +18,45 @@ std::string in_mib(std::size_t bytes) {
   return text;
 }
 
+std::size_t in_size(int number) { return static_cast<std::size_t>(number); }
+
+int blocks_for(int num_tokens, int block_tokens) { return (num_tokens + block_tokens - 1) / block_tokens; }
+
+/// Blocks of each group.
+using Blocks = std::vector<int>;
+
+std::size_t bytes_of(const MemoryRequest& request, const Blocks& blocks) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) bytes += in_size(blocks[i]) * request.groups[i].bytes_per_block;
+  return bytes;
+}
+
+/// The fewest with which one sequence of `context` tokens comes to its end, a token at a time.
+Blocks least_blocks(const MemoryRequest& request, int context) {
+  Blocks blocks;
+  for (const GroupCost& group : request.groups) {
+    const int all = blocks_for(context, request.block_tokens);
+    blocks.push_back(group.window == 0 ? all
+                                       : std::min(all, cache::blocks_spanned(group.window, request.block_tokens)));
+  }
+  return blocks;
+}
+
+/// What windows of `num_sequences` take whose tokens of a step come on top; none for groups that see all tokens.
+Blocks window_blocks(const MemoryRequest& request, int num_sequences, int context) {
+  Blocks blocks;
+  for (const GroupCost& group : request.groups) {
+    const std::int64_t most = std::int64_t{num_sequences} * blocks_for(context, request.block_tokens);
+    const std::int64_t wanted =
+        std::int64_t{num_sequences} * (cache::blocks_spanned(group.window, request.block_tokens) + 1) +
+        blocks_for(request.step_tokens, request.block_tokens);
+    blocks.push_back(group.window == 0 ? 0 : static_cast<int>(std::min(most, wanted)));
+  }
+  return blocks;
+}
+
 std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
-  const auto blocks = static_cast<std::size_t>((context + request.block_tokens - 1) / request.block_tokens);
-  const std::size_t cache_bytes = blocks * request.bytes_per_block;
+  const std::size_t cache_bytes = bytes_of(request, least_blocks(request, context));
   return fail(ErrorCode::kInvalidArgument,
               "the model does not fit: weights take " + in_mib(request.weight_bytes) +
                   ", the activations and logits of a step " + in_mib(request.step_bytes) + " and a cache of " +
@@ -28,6 +65,58 @@ std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
                   in_mib(request.budget_bytes) +
                   "; raise --memory-budget, lower --step-tokens or --max-batch, or serve a smaller model",
               "memory-budget");
+}
+
+/// The group that sees all tokens: its cost and, if there is one, its number of blocks.
+struct FullGroup {
+  std::size_t bytes_per_block = 0;
+  std::optional<std::size_t> index;
+};
+
+FullGroup full_group(const MemoryRequest& request) {
+  const auto group = std::ranges::find(request.groups, 0, &GroupCost::window);
+  if (group == request.groups.end()) return {};
+  return {.bytes_per_block = group->bytes_per_block, .index = static_cast<std::size_t>(group - request.groups.begin())};
+}
+
+/// Windows for as many sequences as possible; nothing if not for one, with a step's tokens, beside `least` tokens.
+std::optional<Blocks> affordable_windows(const MemoryRequest& request, int least, std::size_t cache_bytes) {
+  const FullGroup full = full_group(request);
+  const std::size_t limit = full.index ? cache_bytes / 2 : cache_bytes;
+  const std::size_t rest = in_size(blocks_for(least, request.block_tokens)) * full.bytes_per_block;
+  const int context = request.context_length > 0 ? request.context_length : request.model_context;
+  for (int num_sequences = request.max_batch; num_sequences > 0; --num_sequences) {
+    Blocks windows = window_blocks(request, num_sequences, context);
+    const std::size_t bytes = bytes_of(request, windows);
+    if (bytes <= limit && bytes + rest <= cache_bytes) return windows;
+  }
+  return std::nullopt;
+}
+
+/// To `blocks`, of the group that sees all tokens, as many as fit; returns the context that they allow.
+int add_full_blocks(const MemoryRequest& request, int wanted, std::size_t bytes, Blocks& blocks) {
+  const FullGroup full = full_group(request);
+  if (!full.index) return wanted;
+  const std::size_t affordable = bytes / std::max<std::size_t>(full.bytes_per_block, 1);
+  const std::size_t context = std::min(in_size(wanted), affordable * in_size(request.block_tokens));
+  const std::size_t useful =
+      in_size(blocks_for(static_cast<int>(context), request.block_tokens)) * in_size(request.max_batch);
+  blocks[*full.index] = static_cast<int>(std::min({useful, affordable, std::size_t{INT32_MAX}}));
+  return static_cast<int>(context);
+}
+
+/// The longest context up to `wanted` that one sequence can have; a multiple of a block unless it is all of it.
+int longest_context(const MemoryRequest& request, int wanted, std::size_t cache_bytes) {
+  const auto fits = [&](int blocks) {
+    return bytes_of(request, least_blocks(request, blocks * request.block_tokens)) <= cache_bytes;
+  };
+  int fitting = 0;
+  int beyond = blocks_for(wanted, request.block_tokens) + 1;
+  while (beyond - fitting > 1) {
+    const int middle = fitting + (beyond - fitting) / 2;
+    (fits(middle) ? fitting : beyond) = middle;
+  }
+  return static_cast<int>(std::min(std::int64_t{wanted}, std::int64_t{fitting} * request.block_tokens));
 }
 
 }  // namespace
@@ -63,19 +152,20 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
 
   const std::size_t without_cache = request.weight_bytes + request.step_bytes;
   if (without_cache > request.budget_bytes) return does_not_fit(request, least);
-  const std::size_t affordable =
-      (request.budget_bytes - without_cache) / std::max<std::size_t>(request.bytes_per_block, 1);
-  const auto block_tokens = static_cast<std::size_t>(request.block_tokens);
-  if (affordable * block_tokens < static_cast<std::size_t>(least)) return does_not_fit(request, least);
+  const std::size_t cache_bytes = request.budget_bytes - without_cache;
+  if (bytes_of(request, least_blocks(request, least)) > cache_bytes) return does_not_fit(request, least);
 
-  const auto context = std::min(static_cast<std::size_t>(wanted), affordable * block_tokens);
-  const std::size_t useful = (context + block_tokens - 1) / block_tokens * static_cast<std::size_t>(request.max_batch);
-  return MemoryPlan{
-      .budget_bytes = request.budget_bytes,
-      .step_bytes = request.step_bytes,
-      .bytes_per_block = request.bytes_per_block,
-      .num_blocks = static_cast<int>(std::min({useful, affordable, std::size_t{INT32_MAX} / block_tokens})),
-      .max_context = static_cast<int>(context)};
+  MemoryPlan plan{.budget_bytes = request.budget_bytes, .step_bytes = request.step_bytes, .groups = request.groups};
+  const std::optional<Blocks> windows = affordable_windows(request, least, cache_bytes);
+  if (windows) {
+    plan.num_blocks = *windows;
+    plan.max_context = add_full_blocks(request, wanted, cache_bytes - bytes_of(request, *windows), plan.num_blocks);
+  } else {
+    plan.max_context = longest_context(request, wanted, cache_bytes);
+    plan.num_blocks = least_blocks(request, plan.max_context);
+  }
+  for (int& num_blocks : plan.num_blocks) num_blocks = std::min(num_blocks, INT32_MAX / request.block_tokens);
+  return plan;
 }
 
 }  // namespace redpoll::engine

@@ -1,10 +1,11 @@
-// The memory arithmetic: how many cache blocks, and so how long a context, a budget leaves beside the weights and what
-// a step takes.
+// The memory arithmetic: how many cache blocks of each group, and so how long a context, a budget leaves beside the
+// weights and what a step takes.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -24,26 +25,35 @@ struct StepShape {
 /// float32.
 [[nodiscard]] std::size_t step_bytes(const StepShape& step);
 
+/// What the layers of one cache group take.
+struct GroupCost {
+  int window = 0;  // see cache::CacheGroup
+  std::size_t bytes_per_block = 0;
+};
+
 struct MemoryRequest {
   std::size_t budget_bytes = 0;  // 0: default_memory_budget()
   std::size_t weight_bytes = 0;
   std::size_t step_bytes = 0;
-  std::size_t bytes_per_block = 0;
+  std::vector<GroupCost> groups;
   int block_tokens = 0;
   int model_context = 0;   // tokens the model was trained for
   int context_length = 0;  // tokens asked for; 0: the model's, as memory allows
   int max_batch = 0;
+  int step_tokens = 0;
 };
 
 struct MemoryPlan {
   std::size_t budget_bytes = 0;
   std::size_t step_bytes = 0;
-  std::size_t bytes_per_block = 0;
-  int num_blocks = 0;   // no more than max_batch sequences of max_context tokens could use
-  int max_context = 0;  // tokens of one sequence, prompt and answer
+  std::vector<GroupCost> groups;
+  std::vector<int> num_blocks;  // by group; no more than max_batch sequences of max_context tokens could use
+  int max_context = 0;          // tokens of one sequence, prompt and answer
 };
 
-/// kInvalidArgument, with the numbers and the flag to change, when not even one sequence fits.
+/// Windows come first, for as many sequences as get them out of half of what is left for the cache, since nothing runs
+/// without; then blocks for all tokens, for as long a context as is wanted or fits. kInvalidArgument, with the numbers
+/// and the flag to change, when not even one sequence fits.
 [[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
 
 /// Something to warn of: a budget above what this process may use. 0 stands for the default.

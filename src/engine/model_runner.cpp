@@ -24,16 +24,11 @@ void add_pending(std::vector<mx::array>& pending, const mx::array& x) {
 
 }  // namespace
 
-std::vector<cache::CacheGroup> cache_groups_of(const models::ModelInfo& info) {
-  const cache::LayerCache layer{
-      .kind = cache::CacheKind::kFullAttention, .num_kv_heads = info.num_kv_heads, .head_dim = info.head_dim};
-  return cache::make_cache_groups(std::vector(static_cast<std::size_t>(info.num_layers), layer));
-}
-
-ModelRunner::ModelRunner(LoadedModel loaded, int num_blocks, int block_tokens)
+ModelRunner::ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens)
     : loaded_(std::move(loaded)),
       kv_(*loaded_.kernels,
-          {.groups = cache_groups_of(loaded_.model->info()), .num_blocks = num_blocks, .block_tokens = block_tokens}) {}
+          {.layers = loaded_.model->info().layers, .num_blocks = std::move(num_blocks), .block_tokens = block_tokens}) {
+}
 
 std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
   logits_.reset();  // its memory is free for this pass

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "cache/kv_cache.h"
 #include "engine/engine.h"
@@ -12,13 +13,11 @@
 
 namespace redpoll::engine {
 
-/// Which layers cache what; full attention in all of them so far.
-[[nodiscard]] std::vector<cache::CacheGroup> cache_groups_of(const models::ModelInfo& info);
-
 /// Made, used and destroyed on the engine thread.
 class ModelRunner {
  public:
-  ModelRunner(LoadedModel loaded, int num_blocks, int block_tokens);
+  /// `num_blocks` for each cache group of the model's layers.
+  ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens);
 
   /// One forward pass, waited for. Returns the logits of batch.logit_rows, (num_logit_rows, vocab_size) row-major,
   /// valid until the next call. Throws what MLX throws; the cache is then undefined until reset_cache.

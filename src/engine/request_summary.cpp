@@ -5,7 +5,7 @@ namespace {
 
 const char* state_name(const Sequence& sequence) {
   if (sequence.state == SequenceState::kWaiting) return "waiting";
-  return sequence.num_computed < sequence.num_prompt_tokens() ? "prefill" : "decode";
+  return sequence.num_computed() < sequence.num_prompt_tokens() ? "prefill" : "decode";
 }
 
 }  // namespace
@@ -20,9 +20,9 @@ std::vector<RequestStats> summarize_requests(const std::vector<std::unique_ptr<S
           {.name = sequence->request().name, .state = "waiting", .prompt_tokens = sequence->num_prompt_tokens()});
     }
     RequestStats& stats = requests.back();
-    if (sequence->num_computed > stats.computed_tokens || stats.state == "waiting") {
+    if (sequence->num_computed() > stats.computed_tokens || stats.state == "waiting") {
       stats.state = state_name(*sequence);
-      stats.computed_tokens = sequence->num_computed;
+      stats.computed_tokens = sequence->num_computed();
     }
     stats.generated_tokens += sequence->num_generated();
   }

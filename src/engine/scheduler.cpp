@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
 #include <unordered_map>
 #include <utility>
@@ -10,19 +11,19 @@ namespace {
 
 bool is_running(const Sequence& sequence) { return sequence.state == SequenceState::kRunning; }
 bool is_waiting(const Sequence& sequence) { return sequence.state == SequenceState::kWaiting; }
-bool is_suspect(const Sequence& sequence) { return sequence.alone_until > sequence.num_computed; }
+bool is_suspect(const Sequence& sequence) { return sequence.alone_until > sequence.num_computed(); }
 
-/// Blocks still to be taken for the tokens that are known and the one that comes next.
-int num_missing_blocks(const Sequence& sequence) {
+/// Blocks of the group still to be taken for the tokens that are known and the one that comes next.
+int num_missing_blocks(int group, const Sequence& sequence) {
   const int num_next = sequence.num_generated() < sequence.request().max_tokens ? 1 : 0;
-  return sequence.cache.blocks_for(sequence.num_tokens() + num_next) - sequence.cache.num_blocks();
+  return sequence.cache.num_missing(group, sequence.num_tokens() + num_next);
 }
 
-bool has_prompt(const Sequence& sequence) { return sequence.num_computed >= sequence.num_prompt_tokens(); }
+/// What siblings can take over of the prompt: all but the token that a next one is chosen from.
+int num_common_tokens(const Sequence& sequence) { return sequence.num_prompt_tokens() - 1; }
 
 void set_back(Sequence& sequence) {
   sequence.cache.release();
-  sequence.num_computed = 0;
   sequence.state = SequenceState::kWaiting;
 }
 
@@ -52,10 +53,11 @@ bool Scheduler::schedule_suspect() {
     if (!is_suspect(*sequence) || !sequence->can_run()) continue;
     const bool is_new = is_waiting(*sequence);
     if (is_new && !may_start(*sequence)) continue;
-    const std::optional<cache::BlockCopy> copy = is_new ? start(*sequence) : std::nullopt;
+    std::vector<cache::BlockCopy> copies;
+    if (is_new) copies = start(*sequence);
     const int num_tokens = make_room(*sequence, wanted_tokens(*sequence, options_.step_tokens));
     if (num_tokens > 0) {
-      scheduled_.push_back({.sequence = sequence.get(), .num_tokens = num_tokens, .copy = copy});
+      scheduled_.push_back({.sequence = sequence.get(), .num_tokens = num_tokens, .copies = std::move(copies)});
       return true;
     }
     if (is_new) set_back(*sequence);
@@ -77,6 +79,10 @@ void Scheduler::schedule_running() {
     row.num_tokens = wanted_tokens(*row.sequence, budget);
     budget -= row.num_tokens;
   }
+  // Those who generate take their block before a prompt takes as many as there are.
+  for (const Scheduled& row : rows) {
+    if (row.num_tokens == 1) (void)row.sequence->cache.ensure_capacity(row.sequence->num_computed() + 1);
+  }
   // Oldest first: who is preempted for another's sake is younger, so it has not been given its turn yet.
   for (const Scheduled& row : rows) {
     if (!is_running(*row.sequence)) continue;
@@ -89,25 +95,29 @@ void Scheduler::schedule_waiting() {
   while (static_cast<int>(scheduled_.size()) < options_.max_batch && budget_left() > 0) {
     Sequence* next = next_waiting();
     if (next == nullptr || !make_room_to_start(*next)) return;
-    const std::optional<cache::BlockCopy> copy = start(*next);
+    std::vector<cache::BlockCopy> copies = start(*next);
     const int num_tokens = make_room(*next, wanted_tokens(*next, budget_left()));
-    scheduled_.push_back({.sequence = next, .num_tokens = num_tokens, .copy = copy});
+    scheduled_.push_back({.sequence = next, .num_tokens = num_tokens, .copies = std::move(copies)});
   }
 }
 
 int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
   int wanted = std::min(sequence.num_uncomputed(), budget);
   if (sequence.scores_prompt()) wanted = std::min(wanted, kMaxScoredTokensPerStep);
+  const int until_pause = num_common_tokens(sequence) - sequence.num_computed();
+  if (sequence.request().num_choices > 1 && until_pause > 0) wanted = std::min(wanted, until_pause);
   return wanted;
 }
 
-/// Gives the sequence blocks for up to this many more tokens, others' if need be; returns for how many there is room.
+/// Gives the sequence blocks for up to this many more tokens, of stalled ones if need be, and of younger ones if it
+/// could not move at all; returns for how many there is room.
 int Scheduler::make_room(Sequence& sequence, int num_tokens) {
-  while (!sequence.cache.ensure_capacity(sequence.num_computed + num_tokens)) {
+  while (!sequence.cache.ensure_capacity(sequence.num_computed() + num_tokens)) {
+    const int num_reachable = sequence.cache.reachable_capacity() - sequence.num_computed();
     Sequence* victim = youngest_stalled();
-    if (victim == nullptr) victim = youngest_after(sequence);
+    if (victim == nullptr && num_reachable == 0) victim = youngest_after(sequence);
     if (victim == nullptr) {
-      num_tokens = sequence.cache.reachable_capacity() - sequence.num_computed;
+      num_tokens = num_reachable;
     } else {
       preempt(*victim);
     }
@@ -118,29 +128,42 @@ int Scheduler::make_room(Sequence& sequence, int num_tokens) {
 /// True if all tokens of a waiting sequence fit beside what the running ones still need, if need be after taking the
 /// blocks of stalled ones.
 bool Scheduler::make_room_to_start(const Sequence& sequence) {
-  int needed = num_missing_blocks(sequence);
-  if (const Sequence* donor = leading_sibling(sequence)) {
-    needed -= sequence.cache.num_whole_blocks(donor->num_shareable_with(sequence));
+  std::vector<int> needed;  // by group
+  for (int group = 0; group < pools_.num_groups(); ++group) {
+    needed.push_back(num_blocks_to_start(group, sequence));
+    const int num_free = pools_.pool(group).num_free();
+    if (needed.back() > num_free && needed.back() > num_free + num_blocks_of_stalled(group)) return false;
   }
-  for (const auto& other : sequences_) {
-    if (is_running(*other) && !other->active->stalled) needed += std::max(num_missing_blocks(*other), 0);
+  for (int group = 0; group < pools_.num_groups(); ++group) {
+    while (needed[static_cast<std::size_t>(group)] > pools_.pool(group).num_free()) preempt(*youngest_stalled());
   }
-  if (needed > pool_.num_free() && needed > pool_.num_free() + num_blocks_of_stalled()) return false;
-  while (needed > pool_.num_free()) preempt(*youngest_stalled());
   return true;
 }
 
+/// What it lacks itself, with the prompt of a sibling, and what the running ones still need.
+int Scheduler::num_blocks_to_start(int group, const Sequence& sequence) const {
+  int needed = num_missing_blocks(group, sequence);
+  if (const Sequence* donor = leading_sibling(sequence)) {
+    const int num_tokens = donor->num_shareable_with(sequence);
+    if (donor->cache.can_resume_at(num_tokens)) needed -= donor->cache.num_shared(group, num_tokens);
+  }
+  for (const auto& other : sequences_) {
+    if (is_running(*other) && !other->active->stalled) needed += std::max(num_missing_blocks(group, *other), 0);
+  }
+  return needed;
+}
+
 /// With the prompt of a sibling, if one has it.
-std::optional<cache::BlockCopy> Scheduler::start(Sequence& sequence) {
+std::vector<cache::BlockCopy> Scheduler::start(Sequence& sequence) {
   sequence.state = SequenceState::kRunning;
   const Sequence* donor = leading_sibling(sequence);
-  if (donor == nullptr) return std::nullopt;
+  if (donor == nullptr) return {};
   const int num_tokens = donor->num_shareable_with(sequence);
+  if (!donor->cache.can_resume_at(num_tokens)) return {};
   std::optional<cache::SequenceCache::Fork> fork = donor->cache.fork(num_tokens);
-  if (!fork) return std::nullopt;  // no block for its own end of the prompt
+  if (!fork) return {};  // no block for its own end of the prompt
   sequence.cache = std::move(fork->cache);
-  sequence.num_computed = num_tokens;
-  return fork->copy;
+  return std::move(fork->copies);
 }
 
 /// To the sequence that will be started next, if it has no other sibling to take the prompt from.
@@ -150,10 +173,9 @@ void Scheduler::hand_prompt_down() {
   for (const auto& ended : sequences_) {
     if (ended->state != SequenceState::kEnded || ended->active != heir->active) continue;
     const int num_tokens = ended->num_shareable_with(*heir);
-    if (num_tokens <= heir->num_computed) continue;
+    if (num_tokens <= heir->num_computed() || !ended->cache.can_resume_at(num_tokens)) continue;
     heir->cache = std::move(ended->cache);
     heir->cache.truncate(num_tokens);
-    heir->num_computed = num_tokens;
     heir->state = SequenceState::kRunning;
   }
 }
@@ -164,7 +186,7 @@ const Sequence* Scheduler::leading_sibling(const Sequence& sequence) const {
   const Sequence* leading = nullptr;
   for (const auto& other : sequences_) {
     if (other->active != sequence.active || other.get() == &sequence || !is_running(*other)) continue;
-    if (leading == nullptr || other->num_computed > leading->num_computed) leading = other.get();
+    if (leading == nullptr || other->num_computed() > leading->num_computed()) leading = other.get();
   }
   return leading;
 }
@@ -172,7 +194,7 @@ const Sequence* Scheduler::leading_sibling(const Sequence& sequence) const {
 /// False while a sibling computes the prompt for both.
 bool Scheduler::may_start(const Sequence& sequence) const {
   const Sequence* sibling = leading_sibling(sequence);
-  return sibling == nullptr || has_prompt(*sibling);
+  return sibling == nullptr || sibling->num_computed() >= num_common_tokens(*sibling);
 }
 
 Sequence* Scheduler::next_waiting() const {
@@ -193,14 +215,17 @@ Sequence* Scheduler::youngest_stalled() const {
 }
 
 /// What would be free without them: blocks that they share with others would not.
-int Scheduler::num_blocks_of_stalled() const {
+int Scheduler::num_blocks_of_stalled(int group) const {
   std::unordered_map<cache::BlockId, int> num_holders;
   for (const auto& sequence : sequences_) {
     if (!is_running(*sequence) || !sequence->active->stalled) continue;
-    for (const cache::BlockId block : sequence->cache.table()) ++num_holders[block];
+    for (const cache::BlockId block : sequence->cache.table(group)) {
+      if (block != cache::kNoBlock) ++num_holders[block];
+    }
   }
+  const cache::BlockPool& pool = pools_.pool(group);
   return static_cast<int>(
-      std::ranges::count_if(num_holders, [&](const auto& held) { return pool_.num_users(held.first) == held.second; }));
+      std::ranges::count_if(num_holders, [&](const auto& held) { return pool.num_users(held.first) == held.second; }));
 }
 
 Sequence* Scheduler::youngest_after(const Sequence& sequence) const {
@@ -220,7 +245,6 @@ void Scheduler::restart_all() {
   for (const auto& sequence : sequences_) {  // those that have ended, too: nobody may inherit from them
     if (is_running(*sequence)) sequence->state = SequenceState::kWaiting;
     sequence->cache.release();
-    sequence->num_computed = 0;
   }
 }
 

@@ -4,10 +4,9 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "cache/block_pool.h"
+#include "cache/cache_pools.h"
 #include "engine/sequence.h"
 
 namespace redpoll::engine {
@@ -20,27 +19,30 @@ struct SchedulerOptions {
   int step_tokens = 256;  // tokens in a step; at least max_batch
 };
 
-/// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them. `copy` is to be made
-/// before anything is computed, and the copies of a step in their order.
+/// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them. The copies are to be made
+/// before anything is computed, those of a step in their order.
 struct Scheduled {
   Sequence* sequence = nullptr;
   int num_tokens = 0;
-  std::optional<cache::BlockCopy> copy = std::nullopt;
+  std::vector<cache::BlockCopy> copies = {};
 };
 
 /// Owns all sequences that have not ended. The rules, in this order:
 /// - Running sequences come before waiting ones, older before younger; one token for each that is generating comes out
 ///   of the budget before prompts share the rest, so that a long prompt never holds up others.
-/// - Who lacks blocks takes them from those whose consumers have fallen behind, else from the youngest; these wait and
-///   are computed again later. So the oldest that can run always moves on, as long as the pool can hold one sequence.
+/// - Who lacks blocks takes them from those whose consumers have fallen behind; then it computes fewer tokens; if it
+///   could compute none, it takes from the youngest. Who lost its blocks waits and is computed again later. So the
+///   oldest that can run always moves on, as long as the pool can hold one sequence.
 /// - Waiting ones start by priority, then by age, when all their tokens fit beside what the running ones still need.
-/// - The choices of a request compute its prompt once: while one does, the others wait; then they share its blocks.
-///   One that has ended hands the prompt down if a sibling is next and no other has it.
+/// - The choices of a request compute its prompt once: while one does, the others wait. One token before the prompt's
+///   end it pauses, so that they take over what it has at that very moment, which is all that caches that cannot go
+///   back allow. Later they share what is still there. One that has ended hands the prompt down if a sibling is next
+///   and no other has it.
 /// - A sequence whose consumer has fallen behind counts for nothing but the blocks it holds.
 class Scheduler {
  public:
-  /// The pool must outlive the scheduler.
-  Scheduler(const SchedulerOptions& options, cache::BlockPool& pool) : options_(options), pool_(pool) {}
+  /// The pools must outlive the scheduler.
+  Scheduler(const SchedulerOptions& options, cache::CachePools& pools) : options_(options), pools_(pools) {}
 
   void add(std::unique_ptr<Sequence> sequence);
   /// What to run now; empty if nothing can. The sequences stay valid until remove_ended.
@@ -62,19 +64,20 @@ class Scheduler {
   [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
   [[nodiscard]] bool make_room_to_start(const Sequence& sequence);
-  [[nodiscard]] std::optional<cache::BlockCopy> start(Sequence& sequence);
+  [[nodiscard]] std::vector<cache::BlockCopy> start(Sequence& sequence);
   void hand_prompt_down();
   [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;
   [[nodiscard]] bool may_start(const Sequence& sequence) const;
   [[nodiscard]] Sequence* next_waiting() const;
   [[nodiscard]] Sequence* youngest_stalled() const;
-  [[nodiscard]] int num_blocks_of_stalled() const;
+  [[nodiscard]] int num_blocks_to_start(int group, const Sequence& sequence) const;
+  [[nodiscard]] int num_blocks_of_stalled(int group) const;
   [[nodiscard]] Sequence* youngest_after(const Sequence& sequence) const;
   void preempt(Sequence& sequence);
   [[nodiscard]] int budget_left() const;
 
   SchedulerOptions options_;
-  cache::BlockPool& pool_;
+  cache::CachePools& pools_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // by arrival
   std::vector<Scheduled> scheduled_;
   std::uint64_t next_arrival_ = 0;

@@ -34,8 +34,8 @@ enum class SequenceState {
   kEnded,  // swept away after the step, whose last event it has
 };
 
-/// Plain data of the engine thread. The scheduler starts it, forks it and sets it back (state, cache, num_computed);
-/// delivery moves it on (tokens, num_computed) and ends it.
+/// Plain data of the engine thread. The scheduler starts it, forks it and sets it back (state, cache); delivery
+/// moves it on (tokens, cache) and ends it.
 struct Sequence {
   Sequence(std::shared_ptr<ActiveRequest> active_request, int choice_index, cache::SequenceCache empty_cache);
 
@@ -45,8 +45,7 @@ struct Sequence {
 
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;  // prompt and generated
-  int num_computed = 0;         // tokens whose K and V are in the cache
-  cache::SequenceCache cache;
+  cache::SequenceCache cache;   // of the tokens computed so far
 
   /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit
   /// fails.
@@ -60,7 +59,8 @@ struct Sequence {
   [[nodiscard]] int num_tokens() const { return static_cast<int>(tokens.size()); }
   [[nodiscard]] int num_prompt_tokens() const { return static_cast<int>(request().prompt.size()); }
   [[nodiscard]] int num_generated() const { return num_tokens() - num_prompt_tokens(); }
-  [[nodiscard]] int num_uncomputed() const { return num_tokens() - num_computed; }
+  [[nodiscard]] int num_computed() const { return cache.num_computed(); }
+  [[nodiscard]] int num_uncomputed() const { return num_tokens() - num_computed(); }
 
   /// The prompt's logprobs are wanted and not out yet: whichever choice computes the prompt delivers them, for all.
   [[nodiscard]] bool scores_prompt() const { return request().prompt_logprobs && !active->prompt_event_sent; }
@@ -69,7 +69,7 @@ struct Sequence {
   /// How many computed tokens a sibling could take over from it: of the prompt, but for the token that a next one is
   /// chosen from.
   [[nodiscard]] int num_shareable_with(const Sequence& sibling) const {
-    return std::min({num_computed, num_prompt_tokens(), sibling.num_tokens() - 1});
+    return std::min({num_computed(), num_prompt_tokens(), sibling.num_tokens() - 1});
   }
 
   /// Cannot throw: there is room for max_tokens.

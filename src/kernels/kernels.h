@@ -26,8 +26,9 @@ namespace redpoll::kernels {
 /// K and V of one layer for every block of a pool. The first axis is the block; the rest of the layout belongs to the
 /// kernel set that made it. Operations that write replace the arrays, possibly sharing their memory.
 struct KvStorage {
-  mx::array keys;
-  mx::array values;
+  mx::array keys = mx::array(0.0F);
+  mx::array values = mx::array(0.0F);
+  int group = 0;  // whose block tables its blocks are in: see RaggedBatch::block_table
 };
 
 struct KvShape {

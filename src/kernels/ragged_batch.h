@@ -11,9 +11,9 @@
 namespace redpoll::kernels {
 
 /// One sequence's share of the batch: tokens [first_token, first_token + num_tokens) of the flat arrays, which follow
-/// `num_computed` tokens whose K and V are already in the cache. Its K/V live in the blocks
-/// block_ids[first_block, first_block + num_blocks), `block_tokens` tokens each, and hold
-/// num_computed + num_tokens tokens once this step has run.
+/// `num_computed` tokens whose K and V are already in the cache. Its block tables, one for each group of layers, begin
+/// at block_ids[first_block], one after the other, `num_blocks` blocks of `block_tokens` tokens each, and hold
+/// num_computed + num_tokens tokens once this step has run. A block that none of the step's tokens sees may be -1.
 struct BatchRow {
   int first_token = 0;
   int num_tokens = 0;
@@ -32,8 +32,8 @@ struct RaggedBatch {
   int block_tokens = 0;                  // tokens per block
 
   [[nodiscard]] int num_tokens() const { return static_cast<int>(tokens.size()); }
-  [[nodiscard]] std::span<const std::int32_t> block_table(const BatchRow& row) const {
-    return std::span(block_ids).subspan(static_cast<std::size_t>(row.first_block),
+  [[nodiscard]] std::span<const std::int32_t> block_table(const BatchRow& row, int group) const {
+    return std::span(block_ids).subspan(static_cast<std::size_t>(row.first_block + group * row.num_blocks),
                                         static_cast<std::size_t>(row.num_blocks));
   }
   void clear() {

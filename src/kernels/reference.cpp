@@ -108,10 +108,10 @@ class QuantizedReferenceMatrix final : public Matrix {
 };
 
 /// The place of every token of the batch in a pool seen as (num_blocks * block_tokens) slots.
-mx::array slots_of(const RaggedBatch& batch) {
+mx::array slots_of(const RaggedBatch& batch, int group) {
   std::vector<std::int32_t> slots(batch.tokens.size());
   for (const BatchRow& row : batch.rows) {
-    const auto table = batch.block_table(row);
+    const auto table = batch.block_table(row, group);
     for (int i = 0; i < row.num_tokens; ++i) {
       const int token = row.first_token + i;
       const int position = row.num_computed + i;
@@ -257,7 +257,7 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
 
 void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
                                 const RaggedBatch& batch) const {
-  const mx::array slots = slots_of(batch);
+  const mx::array slots = slots_of(batch, storage.group);
   const int head_dim = storage.keys.shape(3);
   storage.keys = scatter_tokens(std::move(storage.keys), split_by_head(k, head_dim), slots);
   storage.values = scatter_tokens(std::move(storage.values), split_by_head(v, head_dim), slots);
@@ -273,7 +273,7 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
     const int context = row.num_computed + row.num_tokens;
     const int first_seen = spec.window == 0 ? 0 : std::max(0, row.num_computed + 1 - spec.window);
     const int first_block = first_seen / batch.block_tokens;
-    const auto table_ids = batch.block_table(row).subspan(static_cast<std::size_t>(first_block));
+    const auto table_ids = batch.block_table(row, storage.group).subspan(static_cast<std::size_t>(first_block));
     const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
     const int skipped = first_seen - first_block * batch.block_tokens;
     const mx::array keys = gather_blocks(storage.keys, table, skipped, context - first_seen);

@@ -1,6 +1,6 @@
 // DecoderModel: what every decoder-only family shares: embedding, a stack of layers, a last norm, a head. A family
-// supplies the layer, a type with `void operator()(nn::ResidualStream&, nn::ForwardContext&) const`, and a function
-// that makes one from its scope and index.
+// supplies the layer, a type with `void operator()(nn::ResidualStream&, nn::ForwardContext&) const` and
+// `cache::LayerCache cache() const`, and a function that makes one from its scope and index.
 #pragma once
 
 #include <mlx/ops.h>
@@ -41,7 +41,10 @@ class DecoderModel final : public Model {
               options.norm_weight_offset) {
     const nn::Scope layers = root["model"]["layers"];
     layers_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
-    for (int i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(make_layer(layers[i], i));
+    for (int i = 0; i < config.num_hidden_layers; ++i) {
+      layers_.push_back(make_layer(layers[i], i));
+      info_.layers.push_back(layers_.back().cache());
+    }
     if (!config.tie_word_embeddings) {
       lm_head_.emplace(root["lm_head"], config.hidden_size, config.vocab_size);
     } else {
@@ -71,9 +74,7 @@ class DecoderModel final : public Model {
   static ModelInfo describe(const checkpoint::Config& config) {
     return {.model_type = config.model_type,
             .vocab_size = config.vocab_size,
-            .num_layers = config.num_hidden_layers,
-            .num_kv_heads = config.num_key_value_heads,
-            .head_dim = config.head_dim,
+            .layers = {},
             .context_length = config.max_position_embeddings > 0 ? config.max_position_embeddings : kDefaultContext,
             .activations_per_token = activations_per_token(config)};
   }

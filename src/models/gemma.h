@@ -22,6 +22,8 @@ struct GemmaLayer {
     h += post_attention_layernorm(self_attn(input_layernorm(h, ctx), ctx), ctx);
     h += post_feedforward_layernorm(mlp(pre_feedforward_layernorm(h, ctx), ctx), ctx);
   }
+
+  [[nodiscard]] cache::LayerCache cache() const { return self_attn.cache(); }
 };
 
 /// A decoder of Gemma layers whose embedded tokens are scaled by `embed_scale`.

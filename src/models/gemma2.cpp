@@ -8,16 +8,10 @@
 namespace redpoll::models {
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config) {
-  ASSIGN_OR_RETURN(const nn::AttentionOptions all, gemma_attention_options(config));
-  const int window = config.sliding_window.value_or(0);
-  const auto has_window = [window](int layer) { return window > 0 && layer % 2 == 0; };
-  RETURN_IF_ERROR(check_layer_types(config, has_window));
-  return make_gemma_decoder(root, config, std::sqrt(static_cast<float>(config.hidden_size)), [&](int layer) {
-    nn::AttentionOptions attention = all;
-    attention.layer = layer;
-    if (has_window(layer)) attention.scores.window = window;
-    return attention;
-  });
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, gemma_attention_options(config));
+  ASSIGN_OR_RETURN(std::vector<int> windows, layer_windows(config, [](int layer) { return layer % 2 == 0; }));
+  return make_gemma_decoder(root, config, std::sqrt(static_cast<float>(config.hidden_size)),
+                            attention_of_layers(std::move(attention), std::move(windows)));
 }
 
 }  // namespace redpoll::models

@@ -29,15 +29,12 @@ Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const che
   all.norm_eps = static_cast<float>(config.rms_norm_eps);
   const kernels::RopeSpec local_rope = nn::make_rope_of_base(config, config.rope_local_base_freq);
   const int pattern = config.sliding_window_pattern > 0 ? config.sliding_window_pattern : kPattern;
-  const auto has_window = [pattern](int layer) { return (layer + 1) % pattern != 0; };
-  RETURN_IF_ERROR(check_layer_types(config, has_window));
+  ASSIGN_OR_RETURN(const std::vector<int> windows,
+                   layer_windows(config, [pattern](int layer) { return (layer + 1) % pattern != 0; }));
+  const nn::LayerAttention with_window = attention_of_layers(std::move(all), windows);
   return make_gemma_decoder(root, config, embed_scale(config.hidden_size), [&](int layer) {
-    nn::AttentionOptions attention = all;
-    attention.layer = layer;
-    if (has_window(layer)) {
-      attention.rope = local_rope;
-      attention.scores.window = *config.sliding_window;
-    }
+    nn::AttentionOptions attention = with_window(layer);
+    if (attention.scores.window > 0) attention.rope = local_rope;
     return attention;
   });
 }

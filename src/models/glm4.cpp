@@ -28,6 +28,8 @@ struct Glm4Layer {
     h += post_self_attn_layernorm(self_attn(input_layernorm(h, ctx), ctx), ctx);
     h += post_mlp_layernorm(mlp(post_attention_layernorm(h, ctx), ctx), ctx);
   }
+
+  [[nodiscard]] cache::LayerCache cache() const { return self_attn.cache(); }
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ struct GraniteLayer {
     const mx::array computed = layer.mlp(layer.post_attention_layernorm(h, ctx), ctx);
     h += ctx.kernels.scale(computed, residual_multiplier);
   }
+
+  [[nodiscard]] cache::LayerCache cache() const { return layer.cache(); }
 };
 
 }  // namespace

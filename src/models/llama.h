@@ -21,6 +21,8 @@ struct LlamaLayer {
     h += self_attn(input_layernorm(h, ctx), ctx);
     h += mlp(post_attention_layernorm(h, ctx), ctx);
   }
+
+  [[nodiscard]] cache::LayerCache cache() const { return self_attn.cache(); }
 };
 
 [[nodiscard]] std::unique_ptr<Model> make_llama_decoder(const nn::Scope& root, const checkpoint::Config& config,

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "cache/cache_groups.h"
 #include "nn/forward_context.h"
 
 namespace redpoll::models {
@@ -16,9 +18,7 @@ namespace mx = mlx::core;
 struct ModelInfo {
   std::string model_type;
   int vocab_size = 0;
-  int num_layers = 0;
-  int num_kv_heads = 0;
-  int head_dim = 0;
+  std::vector<cache::LayerCache> layers;
   int context_length = 0;  // positions the model was trained for
   /// Numbers that a forward pass holds for each token where it holds most, without logits and cache.
   std::size_t activations_per_token = 0;

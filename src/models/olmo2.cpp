@@ -26,6 +26,8 @@ struct Olmo2Layer {
     h += post_attention_layernorm(self_attn(h.sum(ctx), ctx), ctx);
     h += post_feedforward_layernorm(mlp(h.sum(ctx), ctx), ctx);
   }
+
+  [[nodiscard]] cache::LayerCache cache() const { return self_attn.cache(); }
 };
 
 }  // namespace

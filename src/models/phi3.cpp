@@ -6,9 +6,10 @@
 namespace redpoll::models {
 
 Result<std::unique_ptr<Model>> make_phi3(const nn::Scope& root, const checkpoint::Config& config) {
-  const FamilyTraits traits{.partial_rotation = nn::PartialRotation::kAllowed, .has_window_in_all_layers = true};
+  const FamilyTraits traits{.partial_rotation = nn::PartialRotation::kAllowed, .has_windows = true};
   ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config, traits));
-  return make_llama_decoder(root, config, std::move(attention));
+  ASSIGN_OR_RETURN(std::vector<int> windows, layer_windows(config, [](int) { return true; }));
+  return make_llama_decoder(root, config, attention_of_layers(std::move(attention), std::move(windows)));
 }
 
 }  // namespace redpoll::models

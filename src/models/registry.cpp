@@ -1,6 +1,8 @@
 #include "models/registry.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace redpoll::models {
 namespace {
@@ -18,46 +20,61 @@ constexpr Family kFamilies[] = {
 
 std::span<const Family> families() { return kFamilies; }
 
-Status check_layer_types(const checkpoint::Config& config, const std::function<bool(int layer)>& has_window) {
+Result<std::vector<int>> layer_windows(const checkpoint::Config& config, const std::function<bool(int layer)>& usual) {
   const std::vector<std::string>& types = config.layer_types;
   const auto refuse = [&](const std::string& why) {
     return fail(ErrorCode::kUnsupported, "the model's config: 'layer_types' " + why, "layer_types");
   };
-  if (!types.empty() && types.size() != static_cast<std::size_t>(config.num_hidden_layers)) {
-    return refuse("has " + std::to_string(types.size()) + " entries, expected " +
-                  std::to_string(config.num_hidden_layers) + ", one for each layer");
+  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
+  if (!types.empty() && types.size() != num_layers) {
+    return refuse("has " + std::to_string(types.size()) + " entries, expected " + std::to_string(num_layers) +
+                  ", one for each layer");
   }
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const std::string expected = has_window(static_cast<int>(i)) ? "sliding_attention" : "full_attention";
-    if (types[i] == expected) continue;
-    return refuse("has '" + types[i] + "' at " + std::to_string(i) + ", where model_type '" + config.model_type +
-                  "' is supported with '" + expected + "' only");
+  const int window = config.use_sliding_window ? config.sliding_window.value_or(0) : 0;
+  std::vector<int> windows(num_layers);
+  for (std::size_t i = 0; i < num_layers; ++i) {
+    const bool slides = types.empty() ? usual(static_cast<int>(i)) : types[i] == "sliding_attention";
+    if (!types.empty() && !slides && types[i] != "full_attention") {
+      return refuse("has '" + types[i] + "' at " + std::to_string(i) +
+                    "; expected 'full_attention' or 'sliding_attention'");
+    }
+    if (!types.empty() && slides && window == 0) {
+      return refuse("has 'sliding_attention' at " + std::to_string(i) + ", and there is no sliding_window");
+    }
+    windows[i] = slides ? window : 0;
   }
-  return {};
+  return windows;
+}
+
+nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vector<int> windows) {
+  return [attention = std::move(attention), windows = std::move(windows)](int layer) {
+    nn::AttentionOptions of_layer = attention;
+    of_layer.layer = layer;
+    of_layer.scores.window = windows[static_cast<std::size_t>(layer)];
+    return of_layer;
+  };
 }
 
 Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config, const FamilyTraits& traits) {
-  const int window = config.use_sliding_window ? config.sliding_window.value_or(0) : 0;
-  if (window > 0 && !traits.has_window_in_all_layers) {
+  ASSIGN_OR_RETURN(const std::vector<int> windows, layer_windows(config, [](int) { return true; }));
+  if (!traits.has_windows && std::ranges::any_of(windows, [](int window) { return window > 0; })) {
     return fail(ErrorCode::kUnsupported,
                 "the model's config: sliding_window " + std::to_string(*config.sliding_window) +
                     " is not supported for model_type '" + config.model_type + "'",
                 "sliding_window");
   }
-  RETURN_IF_ERROR(check_layer_types(config, [window](int) { return window > 0; }));
   if (config.hidden_act != "silu") {
     return fail(ErrorCode::kUnsupported,
                 "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'",
                 "hidden_act");
   }
   ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config, traits.partial_rotation));
-  return nn::AttentionOptions{
-      .hidden_size = config.hidden_size,
-      .num_heads = config.num_attention_heads,
-      .num_kv_heads = config.num_key_value_heads,
-      .head_dim = config.head_dim,
-      .rope = std::move(rope),
-      .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim)), .window = window}};
+  return nn::AttentionOptions{.hidden_size = config.hidden_size,
+                              .num_heads = config.num_attention_heads,
+                              .num_kv_heads = config.num_key_value_heads,
+                              .head_dim = config.head_dim,
+                              .rope = std::move(rope),
+                              .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim))}};
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {

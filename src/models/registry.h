@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
@@ -32,17 +33,22 @@ struct Family {
 /// What a family does with fields that others must refuse.
 struct FamilyTraits {
   nn::PartialRotation partial_rotation = nn::PartialRotation::kRefused;
-  bool has_window_in_all_layers = false;  // if its config names a sliding_window
+  bool has_windows = false;  // in all layers, unless layer_types says otherwise, if its config names a sliding_window
 };
 
-/// Attention as the config describes it, the same in all layers. Fails for configs that ask for a sliding window that
-/// the family does not have, for an activation other than silu, or for a rotary embedding that is not known.
+/// Attention as the config describes it, the same in all layers and without a window. Fails for configs that ask for a
+/// sliding window that the family does not have, for an activation other than silu, or for a rotary embedding that is
+/// not known.
 [[nodiscard]] Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                                                              const FamilyTraits& traits = {});
 
-/// Fails, naming layer_types, where the config says otherwise than `has_window` which layers see a window only.
-[[nodiscard]] Status check_layer_types(const checkpoint::Config& config,
-                                       const std::function<bool(int layer)>& has_window);
+/// The window of each layer, 0 where it sees all tokens: where layer_types says so, or without it where `usual` does.
+/// Fails, naming layer_types, if that lists other kinds of layers, or not one for each.
+[[nodiscard]] Result<std::vector<int>> layer_windows(const checkpoint::Config& config,
+                                                     const std::function<bool(int layer)>& usual);
+
+/// These attention options in each layer, with its window.
+[[nodiscard]] nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vector<int> windows);
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);

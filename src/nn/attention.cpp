@@ -35,6 +35,13 @@ mx::array Attention::normalize(const std::optional<RMSNorm>& norm, mx::array hea
   return (*norm)(mx::reshape(heads, {heads.shape(0), -1, options_.head_dim}), ctx);
 }
 
+cache::LayerCache Attention::cache() const {
+  return {.kind = cache::CacheKind::kAttention,
+          .num_kv_heads = options_.num_kv_heads,
+          .head_dim = options_.head_dim,
+          .window = options_.scores.window};
+}
+
 mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
   const int tokens = x.shape(0);
   const std::vector<mx::array> projected = Linear::apply_all({&q_proj_, &k_proj_, &v_proj_}, x, ctx);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "cache/cache_groups.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 
@@ -42,6 +43,9 @@ class Attention {
 
   /// x (tokens, hidden) -> (tokens, hidden). Writes this layer's K and V of every token of the batch.
   [[nodiscard]] mx::array operator()(const mx::array& x, ForwardContext& ctx) const;
+
+  /// What it needs to remember.
+  [[nodiscard]] cache::LayerCache cache() const;
 
  private:
   /// `num_heads` heads, which in "qkv_proj" come after `first_head` others.

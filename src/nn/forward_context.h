@@ -10,7 +10,7 @@ namespace redpoll::nn {
 struct ForwardContext {
   const kernels::Kernels& kernels;
   const kernels::RaggedBatch& batch;
-  std::vector<kernels::KvStorage>& kv;  // one per layer that has a cache of its own
+  std::vector<kernels::KvStorage>& kv;  // one per layer
 };
 
 }  // namespace redpoll::nn

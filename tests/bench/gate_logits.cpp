@@ -40,13 +40,14 @@ Result<std::vector<TokenId>> parse_window(const std::string& line, int vocab_siz
   return ids;
 }
 
-/// Tokens [first, first + count) of a window whose earlier tokens are computed.
-void fill_batch(kernels::RaggedBatch& batch, std::span<const TokenId> window, int first, int count) {
+/// Tokens [first, first + count) of a window whose earlier tokens are computed; in each cache group it has all blocks
+/// from the first on.
+void fill_batch(kernels::RaggedBatch& batch, int num_groups, std::span<const TokenId> window, int first, int count) {
   batch.clear();
   batch.block_tokens = kBlockTokens;
   const int num_blocks = (first + count + kBlockTokens - 1) / kBlockTokens;
   batch.rows.push_back({.num_tokens = count, .num_computed = first, .num_blocks = num_blocks});
-  for (int block = 0; block < num_blocks; ++block) batch.block_ids.push_back(block);
+  for (int i = 0; i < num_groups * num_blocks; ++i) batch.block_ids.push_back(i % num_blocks);
   for (int i = 0; i < count; ++i) {
     batch.tokens.push_back(window[static_cast<std::size_t>(first + i)]);
     batch.positions.push_back(first + i);
@@ -56,9 +57,10 @@ void fill_batch(kernels::RaggedBatch& batch, std::span<const TokenId> window, in
 
 Status write_window(engine::ModelRunner& runner, std::span<const TokenId> window, int step_tokens) {
   kernels::RaggedBatch batch;
+  const int num_groups = static_cast<int>(cache::make_cache_groups(runner.info().layers).size());
   const int num_tokens = static_cast<int>(window.size());
   for (int first = 0; first < num_tokens; first += step_tokens) {
-    fill_batch(batch, window, first, std::min(step_tokens, num_tokens - first));
+    fill_batch(batch, num_groups, window, first, std::min(step_tokens, num_tokens - first));
     const std::span<const float> logits = runner.run(batch);
     if (std::fwrite(logits.data(), sizeof(float), logits.size(), stdout) != logits.size()) {
       return fail(ErrorCode::kIo, "cannot write to standard output");
@@ -76,7 +78,8 @@ Status run(const Options& options) {
   std::fflush(stdout);
 
   const int num_blocks = (info.context_length + kBlockTokens - 1) / kBlockTokens;
-  engine::ModelRunner runner(std::move(loaded), num_blocks, kBlockTokens);
+  const std::size_t num_groups = cache::make_cache_groups(info.layers).size();
+  engine::ModelRunner runner(std::move(loaded), std::vector(num_groups, num_blocks), kBlockTokens);
   int line_number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     const std::string where = "line " + std::to_string(++line_number) + ": ";

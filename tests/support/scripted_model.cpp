@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "cache/sequence_cache.h"
 #include "engine/sampling/random.h"
 #include "kernels/cpu/buffer.h"
 
@@ -22,12 +23,14 @@ namespace mx = mlx::core;
 constexpr int kHeadDim = 8;
 constexpr float kNextLogit = 8;
 
-models::ModelInfo scripted_info(int vocab_size, int context_length) {
+models::ModelInfo scripted_info(int vocab_size, int context_length, const std::vector<int>& windows) {
+  std::vector<cache::LayerCache> layers;
+  for (const int window : windows) {
+    layers.push_back({.kind = cache::CacheKind::kAttention, .num_kv_heads = 1, .head_dim = kHeadDim, .window = window});
+  }
   return {.model_type = "scripted",
           .vocab_size = vocab_size,
-          .num_layers = 1,
-          .num_kv_heads = 1,
-          .head_dim = kHeadDim,
+          .layers = std::move(layers),
           .context_length = context_length,
           .weight_bytes = 0};
 }
@@ -45,8 +48,9 @@ void expect(bool condition, const std::string& what) {
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 /// Where a row's token at this position is kept.
-std::size_t slot_of(const kernels::RaggedBatch& batch, const kernels::BatchRow& row, int position) {
-  const std::int32_t block = batch.block_table(row)[index(position / batch.block_tokens)];
+std::size_t slot_of(const kernels::RaggedBatch& batch, const kernels::BatchRow& row, int group, int position) {
+  const std::int32_t block = batch.block_table(row, group)[index(position / batch.block_tokens)];
+  expect(block >= 0, "a token that was left behind");
   return index(block) * index(batch.block_tokens) + index(position % batch.block_tokens);
 }
 
@@ -59,13 +63,14 @@ void check_row(const kernels::RaggedBatch& batch, const kernels::BatchRow& row) 
 }
 
 /// Rows may share blocks, but not those that one of them writes.
-void check_blocks(const kernels::RaggedBatch& batch, int num_blocks) {
+void check_blocks(const kernels::RaggedBatch& batch, int group, int num_blocks) {
   std::map<std::int32_t, int> num_rows;
   std::set<std::int32_t> written;
   for (const kernels::BatchRow& row : batch.rows) {
-    const auto table = batch.block_table(row);
-    std::set<std::int32_t> own(table.begin(), table.end());
-    expect(own.size() == table.size(), "a block twice in a table");
+    const auto table = batch.block_table(row, group);
+    const auto first = std::ranges::find_if(table, [](std::int32_t block) { return block != cache::kNoBlock; });
+    std::set<std::int32_t> own(first, table.end());
+    expect(own.size() == index(static_cast<int>(table.end() - first)), "a block twice in a table");
     for (const std::int32_t block : own) {
       expect(block >= 0 && block < num_blocks, "no such block");
       ++num_rows[block];
@@ -77,14 +82,14 @@ void check_blocks(const kernels::RaggedBatch& batch, int num_blocks) {
   for (const std::int32_t block : written) expect(num_rows[block] == 1, "a block that is shared and written");
 }
 
-void check_batch(const kernels::RaggedBatch& batch, int num_blocks) {
+void check_batch(const kernels::RaggedBatch& batch, const std::vector<kernels::KvStorage>& layers) {
   int next_token = 0;
   for (const kernels::BatchRow& row : batch.rows) {
     expect(row.first_token == next_token, "rows do not follow each other");
     next_token += row.num_tokens;
     check_row(batch, row);
   }
-  check_blocks(batch, num_blocks);
+  for (const kernels::KvStorage& layer : layers) check_blocks(batch, layer.group, layer.keys.shape(0));
   expect(next_token == batch.num_tokens() && batch.positions.size() == batch.tokens.size(), "tokens beyond the rows");
   expect(!batch.logit_rows.empty() && std::ranges::is_sorted(batch.logit_rows), "logit rows");
   expect(batch.logit_rows.front() >= 0 && batch.logit_rows.back() < batch.num_tokens(), "logit rows out of range");
@@ -98,7 +103,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == kHeadDim * sizeof(float));
 
-std::span<const Slot> write_slots(nn::ForwardContext& context) {
+std::span<const Slot> write_slots(nn::ForwardContext& context, kernels::KvStorage& storage) {
   const kernels::RaggedBatch& batch = context.batch;
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
@@ -106,20 +111,39 @@ std::span<const Slot> write_slots(nn::ForwardContext& context) {
                      .position_plus_one = static_cast<float>(batch.positions[i] + 1)});
   }
   const mx::array k(reinterpret_cast<const float*>(slots.data()), {batch.num_tokens(), 1, kHeadDim}, mx::float32);
-  kernels::KvStorage& storage = context.kv.front();
   context.kernels.write_kv(storage, k, mx::zeros_like(k), batch);
   mx::eval(storage.keys);
   const auto num_slots = storage.keys.size() / kHeadDim;
   return {reinterpret_cast<const Slot*>(storage.keys.data<float>()), num_slots};
 }
 
-std::vector<TokenId> read_prefix(std::span<const Slot> slots, const kernels::RaggedBatch& batch,
-                                 const kernels::BatchRow& row, int num_tokens) {
-  std::vector<TokenId> prefix;
-  for (int position = 0; position < num_tokens; ++position) {
-    const Slot& stored = slots[slot_of(batch, row, position)];
+/// What a layer has kept.
+struct Kept {
+  std::span<const Slot> slots;
+  int group = 0;
+  int window = 0;
+};
+
+/// The tokens that the last of the first `num_tokens` of a row sees.
+std::vector<TokenId> read_seen(const Kept& kept, const kernels::RaggedBatch& batch, const kernels::BatchRow& row,
+                               int num_tokens) {
+  std::vector<TokenId> seen;
+  const int first = kept.window == 0 ? 0 : std::max(num_tokens - kept.window, 0);
+  for (int position = first; position < num_tokens; ++position) {
+    const Slot& stored = kept.slots[slot_of(batch, row, kept.group, position)];
     expect(stored.position_plus_one == static_cast<float>(position + 1), "a token that was never computed");
-    prefix.push_back(static_cast<TokenId>(stored.token_plus_one) - 1);
+    seen.push_back(static_cast<TokenId>(stored.token_plus_one) - 1);
+  }
+  return seen;
+}
+
+/// From the first layer, which has all tokens; the others must agree in what they see.
+std::vector<TokenId> read_prefix(const std::vector<Kept>& layers, const kernels::RaggedBatch& batch,
+                                 const kernels::BatchRow& row, int num_tokens) {
+  std::vector<TokenId> prefix = read_seen(layers.front(), batch, row, num_tokens);
+  for (const Kept& layer : layers) {
+    const std::vector<TokenId> seen = read_seen(layer, batch, row, num_tokens);
+    expect(std::ranges::equal(seen, std::span(prefix).last(seen.size())), "layers that have seen different tokens");
   }
   return prefix;
 }
@@ -134,15 +158,21 @@ NextToken hashed_next_token(int vocab_size, TokenId never) {
 }
 
 ScriptedModel::ScriptedModel(ScriptedModelOptions options)
-    : options_(std::move(options)), info_(scripted_info(options_.vocab_size, options_.context_length)) {
+    : options_(std::move(options)),
+      info_(scripted_info(options_.vocab_size, options_.context_length, options_.windows)) {
   if (!options_.next_token) options_.next_token = hashed_next_token(options_.vocab_size);
 }
 
 mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   const kernels::RaggedBatch& batch = context.batch;
-  check_batch(batch, context.kv.front().keys.shape(0));
+  check_batch(batch, context.kv);
   if (options_.before_step) options_.before_step(batch);
-  const std::span<const Slot> slots = write_slots(context);
+  std::vector<Kept> layers;
+  for (std::size_t i = 0; i < context.kv.size(); ++i) {
+    kernels::KvStorage& storage = context.kv[i];
+    layers.push_back(
+        {.slots = write_slots(context, storage), .group = storage.group, .window = info_.layers[i].window});
+  }
 
   const auto vocab_size = static_cast<std::size_t>(options_.vocab_size);
   // As the kernels of a CPU give them: MLX's own arrays ask for memory when they are freed.
@@ -151,7 +181,7 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   auto wanted = batch.logit_rows.begin();
   for (const kernels::BatchRow& row : batch.rows) {
     for (; wanted != batch.logit_rows.end() && *wanted < row.first_token + row.num_tokens; ++wanted) {
-      const auto prefix = read_prefix(slots, batch, row, row.num_computed + *wanted - row.first_token + 1);
+      const auto prefix = read_prefix(layers, batch, row, row.num_computed + *wanted - row.first_token + 1);
       const auto first = static_cast<std::size_t>(wanted - batch.logit_rows.begin()) * vocab_size;
       const std::span<float> out = std::span(logits.data + first, vocab_size);
       const std::uint64_t hash = hash_of(prefix);
@@ -164,7 +194,7 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   return std::move(logits.array);
 }
 
-UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20)) {}
+UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20, {0})) {}
 
 mx::array UniformModel::forward(nn::ForwardContext& context) {
   return mx::zeros({static_cast<int>(context.batch.logit_rows.size()), info_.vocab_size}, mx::float32);

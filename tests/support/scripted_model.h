@@ -20,7 +20,8 @@ using NextToken = std::function<TokenId(std::span<const TokenId> prefix)>;
 struct ScriptedModelOptions {
   int vocab_size = 64;
   int context_length = 1024;
-  NextToken next_token = {};  // empty: hashed_next_token
+  std::vector<int> windows = {0};  // of its layers; the first sees all tokens
+  NextToken next_token = {};       // empty: hashed_next_token
   /// Called before each forward pass, on the engine thread: may throw, block, or count.
   std::function<void(const kernels::RaggedBatch&)> before_step = {};
   /// Called on every finished row of logits.

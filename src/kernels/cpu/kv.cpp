@@ -24,9 +24,12 @@ class TokenWriter {
         head_dim_(storage.keys.shape(2)),
         key_stride_(storage.keys.shape(3)),
         block_tokens_(storage.values.shape(2)),
-        value_stride_(storage.values.shape(3)) {}
+        value_stride_(storage.values.shape(3)),
+        group_(storage.group) {}
 
   [[nodiscard]] std::int64_t dim() const { return kv_heads_ * head_dim_; }
+  /// Whose block tables say where tokens go.
+  [[nodiscard]] int group() const { return group_; }
 
   /// Fetches what `write` will touch: a cache line for every dimension of every head, which the processor would wait
   /// for one by one.
@@ -77,25 +80,27 @@ class TokenWriter {
   std::int64_t key_stride_;  // padded block_tokens
   std::int64_t block_tokens_;
   std::int64_t value_stride_;  // padded head_dim
+  int group_;
 };
 
 template <typename T>
-void write_rows(ThreadTeam& team, const TokenWriter<T>& writer, const float* k, const float* v,
+void write_rows(ThreadTeam& team, const TokenWriter<T>& writer, const HostView& k, const HostView& v,
                 const RaggedBatch& batch) {
   const std::int64_t dim = writer.dim();
   for (const BatchRow& row : batch.rows) {
     if (row.num_tokens > 1) continue;  // the tokens of a chunk share lines
-    writer.fetch(batch.block_table(row)[static_cast<std::size_t>(row.num_computed / batch.block_tokens)],
-                 row.num_computed % batch.block_tokens);
+    writer.fetch(
+        batch.block_table(row, writer.group())[static_cast<std::size_t>(row.num_computed / batch.block_tokens)],
+        row.num_computed % batch.block_tokens);
   }
   for (const BatchRow& row : batch.rows) {
-    const auto table = batch.block_table(row);
+    const auto table = batch.block_table(row, writer.group());
     team.parallel_for(row.num_tokens, rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         const std::int64_t position = row.num_computed + t;
         const std::int64_t at = (row.first_token + t) * dim;
         writer.write(table[static_cast<std::size_t>(position / batch.block_tokens)], position % batch.block_tokens,
-                     k + at, v + at);
+                     k.data() + at, v.data() + at);
       }
     });
   }
@@ -113,9 +118,9 @@ void CpuKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::arra
   const HostView keys(k);
   const HostView values(v);
   if (context_->kv_type == KvType::kF16) {
-    write_rows(context_->team, TokenWriter<Half>(context_->loops, storage), keys.data(), values.data(), batch);
+    write_rows(context_->team, TokenWriter<Half>(context_->loops, storage), keys, values, batch);
   } else {
-    write_rows(context_->team, TokenWriter<float>(context_->loops, storage), keys.data(), values.data(), batch);
+    write_rows(context_->team, TokenWriter<float>(context_->loops, storage), keys, values, batch);
   }
 }
 

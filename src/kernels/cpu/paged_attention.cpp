@@ -48,6 +48,7 @@ class PagedAttention {
         key_stride_(storage.keys.shape(3)),
         value_stride_(storage.values.shape(3)),
         group_(num_heads_ / kv_heads_),
+        cache_group_(storage.group),
         batch_(batch),
         part_blocks_(std::max(1, kPartTokens / batch.block_tokens)),
         score_stride_((part_blocks_ * batch.block_tokens + kPadding - 1) / kPadding * kPadding + kPadding),
@@ -166,7 +167,7 @@ class PagedAttention {
             .values = values_ + tile.kv_head * value_head_stride() * element_bytes_,
             .key_block_stride = kv_heads_ * key_head_stride(),
             .value_block_stride = kv_heads_ * value_head_stride(),
-            .block_table = batch_.block_table(*tile.row).data(),
+            .block_table = batch_.block_table(*tile.row, cache_group_).data(),
             .block_tokens = batch_.block_tokens,
             .key_stride = key_stride_,
             .value_stride = value_stride_,
@@ -210,7 +211,8 @@ class PagedAttention {
   int kv_heads_;
   int key_stride_;
   int value_stride_;
-  int group_;
+  int group_;        // query heads of a kv head
+  int cache_group_;  // whose block tables are read
   const RaggedBatch& batch_;
   int part_blocks_;
   int score_stride_;  // see AttentionTile

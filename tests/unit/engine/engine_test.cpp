@@ -86,6 +86,41 @@ TEST(EngineTest, GivesTheSameAnswerWhenBlocksAreShort) {
   EXPECT_EQ(engine->stats().blocks_used, 0);
 }
 
+TEST(EngineTest, GivesTheSameAnswerWhereLayersHaveWindows) {
+  // The model checks that each layer still has what its window sees. Ten blocks of each group: windows of nine tokens
+  // for two or three sequences, and one whole request.
+  EngineOptions options{.max_batch = 4, .step_tokens = 16, .block_tokens = 4, .context_length = 40};
+  options = with_blocks(3 * 10, options);
+  const auto engine = start_engine(options, scripted_loader({.windows = {0, 9, 1}}));
+  ASSERT_EQ(engine->stats().kv_groups.size(), 3U);
+  std::vector<Running> running;
+  for (int i = 0; i < 8; ++i)
+    running.push_back(submit(*engine, make_request(make_prompt(4 * i + 1, i), 40 - 4 * i - 1)));
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(running[static_cast<std::size_t>(i)].events->wait_until_done());
+    const Collected& got = running[static_cast<std::size_t>(i)].events->collected();
+    ASSERT_FALSE(got.error) << got.error->message;
+    EXPECT_EQ(got.ids(), predict(make_prompt(4 * i + 1, i), 40 - 4 * i - 1, hashed_next_token(64)));
+  }
+  EXPECT_GT(engine->stats().preemptions, 0U);
+  EXPECT_EQ(engine->stats().failed_steps, 0U);
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+TEST(EngineTest, AWindowKeepsNoMoreBlocksThanItStandsIn) {
+  std::ptrdiff_t most_kept = 0;
+  const auto count = [&](const kernels::RaggedBatch& batch) {
+    const kernels::BatchRow& row = batch.rows.front();
+    if (row.num_tokens > 1) return;
+    most_kept =
+        std::max(most_kept, std::ranges::count_if(batch.block_table(row, 1), [](int block) { return block >= 0; }));
+  };
+  const auto engine = start_engine({.max_batch = 1, .step_tokens = 64, .block_tokens = 4},
+                                   scripted_loader({.windows = {0, 9}, .before_step = count}));
+  EXPECT_EQ(run(*engine, make_request(make_prompt(200, 1), 100)).ids().size(), 100U);
+  EXPECT_EQ(most_kept, 3);
+}
+
 TEST(EngineTest, StopsAtAStopIdWithoutDeliveringIt) {
   const auto prompt = make_prompt(4, 1);
   const auto free = predict(prompt, 10, hashed_next_token(64));

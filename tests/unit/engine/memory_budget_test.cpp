@@ -11,22 +11,24 @@ namespace redpoll::engine {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 constexpr std::size_t kMiB = 1U << 20U;
 
 MemoryRequest small_model() {
   return {.budget_bytes = 100 * kMiB,
           .weight_bytes = 60 * kMiB,
-          .bytes_per_block = kMiB,
+          .groups = {{.window = 0, .bytes_per_block = kMiB}},
           .block_tokens = 32,
           .model_context = 1024,
           .context_length = 0,
-          .max_batch = 8};
+          .max_batch = 8,
+          .step_tokens = 64};
 }
 
 TEST(MemoryBudgetTest, GivesTheCacheWhatTheWeightsLeave) {
   const auto plan = plan_memory(small_model());
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->num_blocks, 40);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(40));
   EXPECT_EQ(plan->max_context, 1024);
   EXPECT_EQ(plan->budget_bytes, 100 * kMiB);
 }
@@ -37,7 +39,7 @@ TEST(MemoryBudgetTest, TakesNoMoreBlocksThanAFullBatchCouldUse) {
   request.context_length = 100;
   const auto plan = plan_memory(request);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->num_blocks, 4 * 8);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(4 * 8));
   EXPECT_EQ(plan->max_context, 100);
 }
 
@@ -46,8 +48,77 @@ TEST(MemoryBudgetTest, ShortensTheContextWhenMemoryDoesNotAllowTheModels) {
   request.budget_bytes = 70 * kMiB;
   const auto plan = plan_memory(request);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->num_blocks, 10);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(10));
   EXPECT_EQ(plan->max_context, 320);
+}
+
+/// Layers of which half see the last 100 tokens only: such a window stands in five blocks at most.
+MemoryRequest sliding_model() {
+  MemoryRequest request = small_model();
+  request.budget_bytes = 260 * kMiB;
+  request.groups.push_back({.window = 100, .bytes_per_block = kMiB});
+  return request;
+}
+
+TEST(MemoryBudgetTest, SetsWindowsAsideForAllSequences) {
+  const auto plan = plan_memory(sliding_model());
+  ASSERT_TRUE(plan);
+  // Eight of five blocks, one more each for the tokens of a step that begin within a block, and two for the step.
+  EXPECT_THAT(plan->num_blocks, ElementsAre(150, 50));
+  EXPECT_EQ(plan->max_context, 1024);
+}
+
+TEST(MemoryBudgetTest, WindowsTakeNoMoreThanHalfOfTheCache) {
+  MemoryRequest request = sliding_model();
+  request.budget_bytes = 100 * kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(20, 20)) << "three sequences";
+  EXPECT_EQ(plan->max_context, 640);
+}
+
+TEST(MemoryBudgetTest, FewerWindowsMakeRoomForAContextThatWasAskedFor) {
+  MemoryRequest request = sliding_model();
+  request.budget_bytes = 100 * kMiB;
+  request.context_length = 1000;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(32, 8)) << "one sequence, and a step's tokens";
+  EXPECT_EQ(plan->max_context, 1000);
+}
+
+TEST(MemoryBudgetTest, AWindowIsNeverLargerThanTheContext) {
+  MemoryRequest request = sliding_model();
+  request.context_length = 64;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(16, 16));
+}
+
+TEST(MemoryBudgetTest, WhereAllLayersHaveAWindowItTakesAll) {
+  MemoryRequest request = sliding_model();
+  request.groups.erase(request.groups.begin());
+  request.budget_bytes = 110 * kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(50));
+  EXPECT_EQ(plan->max_context, 1024);
+}
+
+TEST(MemoryBudgetTest, OneSequenceThatComesToItsEndIsEnough) {
+  MemoryRequest request = sliding_model();
+  request.budget_bytes = 70 * kMiB;
+  auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(5, 5)) << "of which five are a whole window";
+  EXPECT_EQ(plan->max_context, 160);
+  request.budget_bytes = 72 * kMiB;
+  plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(7, 5));
+  EXPECT_EQ(plan->max_context, 224);
+  request.context_length = 240;
+  EXPECT_FALSE(plan_memory(request)) << "eight blocks and five";
 }
 
 TEST(MemoryBudgetTest, SaysWhatDoesNotFitWithTheNumbers) {
@@ -83,7 +154,7 @@ TEST(MemoryBudgetTest, LeavesRoomForAStep) {
   request.step_bytes = 30 * kMiB;
   const auto plan = plan_memory(request);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->num_blocks, 10);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(10));
   request.step_bytes = 41 * kMiB;
   const auto refused = plan_memory(request);
   ASSERT_FALSE(refused);

@@ -24,8 +24,11 @@ struct SequenceOptions {
 class SchedulerTest : public testing::Test {
  protected:
   void make(const SchedulerOptions& options, int num_blocks) {
-    pool_ = std::make_unique<cache::BlockPool>(num_blocks);
-    scheduler_ = std::make_unique<Scheduler>(options, *pool_);
+    make(options, {{.window = 0, .num_blocks = num_blocks}});
+  }
+  void make(const SchedulerOptions& options, const std::vector<cache::GroupPool>& groups) {
+    pools_ = std::make_unique<cache::CachePools>(kBlockTokens, groups);
+    scheduler_ = std::make_unique<Scheduler>(options, *pools_);
   }
 
   /// The first choice; its siblings follow it in sequences().
@@ -38,7 +41,7 @@ class SchedulerTest : public testing::Test {
     active->request.prompt_logprobs = options.prompt_logprobs;
     active->request.num_choices = options.num_choices;
     for (int choice = 0; choice < options.num_choices; ++choice) {
-      scheduler_->add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(*pool_, kBlockTokens)));
+      scheduler_->add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(*pools_)));
     }
     return sequence(scheduler_->sequences().size() - static_cast<std::size_t>(options.num_choices));
   }
@@ -47,9 +50,9 @@ class SchedulerTest : public testing::Test {
   /// Schedules a step and does what a step does; what ran, by sequence.
   std::vector<std::pair<Sequence*, int>> step() {
     std::vector<std::pair<Sequence*, int>> ran;
-    for (const auto& [sequence, num_tokens, copy] : scheduler_->schedule()) {
+    for (const auto& [sequence, num_tokens, copies] : scheduler_->schedule()) {
       ran.emplace_back(sequence, num_tokens);
-      sequence->num_computed += num_tokens;
+      sequence->cache.advance(num_tokens);
       if (sequence->num_uncomputed() > 0) continue;
       if (sequence->request().max_tokens > 0) sequence->append(2);
       if (sequence->num_generated() >= sequence->request().max_tokens) sequence->state = SequenceState::kEnded;
@@ -58,9 +61,9 @@ class SchedulerTest : public testing::Test {
     return ran;
   }
 
-  std::unique_ptr<cache::BlockPool> pool_;
+  std::unique_ptr<cache::CachePools> pools_;
   int num_requests_ = 0;
-  std::unique_ptr<Scheduler> scheduler_;  // after the pool, in which its sequences hold blocks
+  std::unique_ptr<Scheduler> scheduler_;  // after the pools, in which its sequences hold blocks
 };
 
 }  // namespace redpoll::engine

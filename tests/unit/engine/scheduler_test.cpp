@@ -72,7 +72,7 @@ TEST_F(SchedulerTest, DoesNotStartWhatWouldNotFitBesideTheOthers) {
   EXPECT_THAT(step(), ElementsAre(Pair(a, 4)));
   EXPECT_THAT(step(), ElementsAre(Pair(a, 4)));
   EXPECT_EQ(b->state, SequenceState::kWaiting);
-  EXPECT_EQ(b->cache.num_blocks(), 0);
+  EXPECT_EQ(b->cache.num_held(), 0);
   EXPECT_EQ(scheduler_->num_preemptions(), 0U);
 }
 
@@ -99,7 +99,7 @@ TEST_F(SchedulerTest, AnOlderSequenceTakesAYoungersBlocks) {
   (void)step();
   EXPECT_THAT(step(), ElementsAre(Pair(a, 1)));
   EXPECT_EQ(b->state, SequenceState::kWaiting);
-  EXPECT_EQ(b->num_computed, 0);
+  EXPECT_EQ(b->num_computed(), 0);
   EXPECT_EQ(b->num_generated(), 2) << "what it has written is kept";
   EXPECT_EQ(scheduler_->num_preemptions(), 1U);
   (void)step();
@@ -125,10 +125,10 @@ TEST_F(SchedulerTest, AStalledSequenceStallsOnlyItself) {
   (void)step();
   a->active->stalled = true;
   EXPECT_THAT(step(), IsEmpty());
-  EXPECT_EQ(a->cache.num_blocks(), 3) << "nobody needs them";
+  EXPECT_EQ(a->cache.num_held(), 3) << "nobody needs them";
   Sequence* b = add({.prompt_tokens = 8, .max_tokens = 2});
   EXPECT_THAT(step(), ElementsAre(Pair(b, 8)));
-  EXPECT_EQ(a->cache.num_blocks(), 0);
+  EXPECT_EQ(a->cache.num_held(), 0);
   a->active->stalled = false;
   EXPECT_THAT(step(), ElementsAre(Pair(b, 1)));
   EXPECT_THAT(step(), ElementsAre(Pair(a, 13)));
@@ -148,10 +148,10 @@ TEST_F(SchedulerTest, ChoicesShareAPromptThatIsComputedOnce) {
   Sequence* b = sequence(1);
   Sequence* c = sequence(2);
   EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
-  EXPECT_THAT(step(), ElementsAre(Pair(a, 6)));
-  EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 1), Pair(c, 1))) << "the last token of the prompt again";
-  EXPECT_EQ(pool_->num_used(), 3 + 3) << "three whole blocks together, one of each one's own";
-  EXPECT_EQ(pool_->num_users(a->cache.table()[2]), 3);
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 5)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 1), Pair(c, 1))) << "the last token of the prompt";
+  EXPECT_EQ(pools_->num_used(), 3 + 3) << "three whole blocks together, one of each one's own";
+  EXPECT_EQ(pools_->pool(0).num_users(a->cache.table(0)[2]), 3);
   EXPECT_EQ(b->num_generated(), 1);
 }
 
@@ -161,10 +161,10 @@ TEST_F(SchedulerTest, CopiesTheBlockThatAPromptEndsIn) {
   (void)step();
   const std::vector<Scheduled>& scheduled = scheduler_->schedule();
   ASSERT_EQ(scheduled.size(), 2U);
-  EXPECT_FALSE(scheduled[0].copy);
-  ASSERT_TRUE(scheduled[1].copy);
-  EXPECT_EQ(scheduled[1].copy->from, a->cache.table()[1]);
-  EXPECT_EQ(scheduled[1].copy->to, sequence(1)->cache.table()[1]);
+  EXPECT_TRUE(scheduled[0].copies.empty());
+  ASSERT_EQ(scheduled[1].copies.size(), 1U);
+  EXPECT_EQ(scheduled[1].copies[0].from, a->cache.table(0)[1]);
+  EXPECT_EQ(scheduled[1].copies[0].to, sequence(1)->cache.table(0)[1]);
 }
 
 TEST_F(SchedulerTest, AChoiceThatEndsHandsThePromptDown) {
@@ -172,10 +172,11 @@ TEST_F(SchedulerTest, AChoiceThatEndsHandsThePromptDown) {
   (void)add({.prompt_tokens = 14, .max_tokens = 1, .num_choices = 3});
   Sequence* b = sequence(1);
   Sequence* c = sequence(2);
-  EXPECT_THAT(step(), ElementsAre(Pair(testing::_, 14)));
+  EXPECT_THAT(step(), ElementsAre(Pair(testing::_, 13)));
+  EXPECT_THAT(step(), ElementsAre(Pair(testing::_, 1)));
   EXPECT_THAT(step(), ElementsAre(Pair(b, 1)));
   EXPECT_THAT(step(), ElementsAre(Pair(c, 1)));
-  EXPECT_EQ(pool_->num_used(), 0);
+  EXPECT_EQ(pools_->num_used(), 0);
 }
 
 TEST_F(SchedulerTest, AChoiceThatIsNotNextInheritsNothing) {
@@ -184,12 +185,12 @@ TEST_F(SchedulerTest, AChoiceThatIsNotNextInheritsNothing) {
   Sequence* b = sequence(1);
   const std::vector<Scheduled> scheduled = scheduler_->schedule();
   Sequence* urgent = add({.max_tokens = 1, .priority = 1});
-  scheduled.front().sequence->num_computed = 14;
+  scheduled.front().sequence->cache.advance(14);
   scheduled.front().sequence->state = SequenceState::kEnded;
   scheduler_->remove_ended();
-  EXPECT_EQ(pool_->num_used(), 0);
+  EXPECT_EQ(pools_->num_used(), 0);
   EXPECT_THAT(step(), ElementsAre(Pair(urgent, 1)));
-  EXPECT_THAT(step(), ElementsAre(Pair(b, 14)));
+  EXPECT_THAT(step(), ElementsAre(Pair(b, 13)));
 }
 
 TEST_F(SchedulerTest, AChoiceCancelledInThePromptHandsDownWhatItHas) {
@@ -200,7 +201,7 @@ TEST_F(SchedulerTest, AChoiceCancelledInThePromptHandsDownWhatItHas) {
   a->state = SequenceState::kEnded;
   scheduler_->remove_ended();
   EXPECT_THAT(step(), ElementsAre(Pair(b, 8)));
-  EXPECT_EQ(b->num_computed, 16);
+  EXPECT_EQ(b->num_computed(), 16);
 }
 
 TEST_F(SchedulerTest, ASetBackChoiceTakesThePromptFromItsSibling) {
@@ -209,7 +210,7 @@ TEST_F(SchedulerTest, ASetBackChoiceTakesThePromptFromItsSibling) {
   Sequence* b = sequence(1);
   (void)step();
   EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 1)));
-  for (int i = 0; i < 5; ++i) (void)step();  // one block together and two each, then a sixth is missing
+  for (int i = 0; i < 6; ++i) (void)step();  // one block together and two each, then a sixth is missing
   EXPECT_EQ(b->state, SequenceState::kWaiting);
   EXPECT_EQ(scheduler_->num_preemptions(), 1U);
   while (a->num_generated() < 8) (void)step();
@@ -219,11 +220,10 @@ TEST_F(SchedulerTest, ASetBackChoiceTakesThePromptFromItsSibling) {
 
 TEST_F(SchedulerTest, BlocksThatStalledChoicesShareCountOnce) {
   make({.max_batch = 4, .step_tokens = 100}, 12);
-  Sequence* a = add({.prompt_tokens = 5, .max_tokens = 3});                     // two blocks
-  Sequence* b = add({.prompt_tokens = 20, .max_tokens = 9, .num_choices = 3});  // four together, two or one each
-  (void)step();
-  (void)step();
-  EXPECT_EQ(pool_->num_used(), 2 + 4 + 2 + 1 + 1);
+  Sequence* a = add({.prompt_tokens = 5, .max_tokens = 4});                     // two blocks
+  Sequence* b = add({.prompt_tokens = 20, .max_tokens = 9, .num_choices = 3});  // four together, two each
+  for (int i = 0; i < 3; ++i) (void)step();
+  EXPECT_EQ(pools_->num_used(), 2 + 4 + 2 + 2 + 2);
   b->active->stalled = true;
   Sequence* c = add({.prompt_tokens = 43, .max_tokens = 1});  // eleven blocks, and ten could be had
   EXPECT_THAT(step(), ElementsAre(Pair(a, 1)));
@@ -239,8 +239,8 @@ TEST_F(SchedulerTest, ARestartIsNobodysInheritance) {
   a->state = SequenceState::kEnded;
   scheduler_->restart_all();
   scheduler_->remove_ended();
-  EXPECT_EQ(pool_->num_used(), 0);
-  EXPECT_THAT(step(), ElementsAre(Pair(testing::_, 14)));
+  EXPECT_EQ(pools_->num_used(), 0);
+  EXPECT_THAT(step(), ElementsAre(Pair(testing::_, 13)));
 }
 
 TEST_F(SchedulerTest, SuspectsRunAloneUntilTheyArePastTheFailure) {
@@ -271,9 +271,77 @@ TEST_F(SchedulerTest, RestartingTakesAllBlocksButNoTokens) {
   Sequence* a = add({.prompt_tokens = 9});
   (void)step();
   scheduler_->restart_all();
-  EXPECT_EQ(pool_->num_used(), 0);
+  EXPECT_EQ(pools_->num_used(), 0);
   EXPECT_EQ(scheduler_->num_preemptions(), 0U);
   EXPECT_THAT(step(), ElementsAre(Pair(a, 10)));
+}
+
+/// All tokens, and a window of five, which stands in two blocks.
+std::vector<cache::GroupPool> with_window(int num_blocks, int num_window_blocks) {
+  return {{.window = 0, .num_blocks = num_blocks}, {.window = 5, .num_blocks = num_window_blocks}};
+}
+
+TEST_F(SchedulerTest, StartsAsManyAsHaveTheirWindows) {
+  make({.max_batch = 4, .step_tokens = 100}, with_window(100, 5));
+  Sequence* a = add({.prompt_tokens = 6});
+  Sequence* b = add({.prompt_tokens = 6});
+  Sequence* c = add({.prompt_tokens = 6});
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 6), Pair(b, 6)));
+  for (int i = 0; i < 30; ++i) EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 1))) << "step " << i;
+  EXPECT_EQ(c->state, SequenceState::kWaiting);
+  EXPECT_EQ(scheduler_->num_preemptions(), 0U);
+  a->state = SequenceState::kEnded;
+  scheduler_->remove_ended();
+  EXPECT_THAT(step(), ElementsAre(Pair(b, 1), Pair(c, 6)));
+}
+
+TEST_F(SchedulerTest, APromptTakesShorterStepsRatherThanOthersWindows) {
+  make({.max_batch = 4, .step_tokens = 100}, with_window(100, 5));
+  Sequence* a = add({.prompt_tokens = 40});
+  Sequence* b = add({.prompt_tokens = 3});
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 20)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 16)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 4), Pair(b, 3)));
+  EXPECT_EQ(scheduler_->num_preemptions(), 0U);
+}
+
+TEST_F(SchedulerTest, AnOldLongPromptLeavesYoungerOnesTheirWindows) {
+  make({.max_batch = 4, .step_tokens = 100}, with_window(100, 5));
+  Sequence* a = add({.prompt_tokens = 90});
+  a->active->stalled = true;
+  Sequence* b = add({.prompt_tokens = 3});
+  (void)step();
+  a->active->stalled = false;
+  EXPECT_THAT(step(), ElementsAre(Pair(b, 1), Pair(a, 16)));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(step(), ElementsAre(Pair(a, testing::Ge(8)), Pair(b, 1))) << "step " << i;
+  }
+  EXPECT_EQ(scheduler_->num_preemptions(), 0U);
+}
+
+TEST_F(SchedulerTest, ChoicesTakeOverAWindowAtTheMomentThePromptEnds) {
+  make({.max_batch = 2, .step_tokens = 100}, with_window(100, 20));
+  Sequence* a = add({.prompt_tokens = 30, .num_choices = 3});
+  Sequence* b = sequence(1);
+  Sequence* c = sequence(2);
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 29)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 1)));
+  for (int i = 0; i < 5; ++i) (void)step();
+  a->state = SequenceState::kEnded;
+  scheduler_->remove_ended();
+  EXPECT_THAT(step(), ElementsAre(Pair(b, 1), Pair(c, 29))) << "too late: what it would need is left behind";
+  EXPECT_THAT(step(), ElementsAre(Pair(b, 1), Pair(c, 1)));
+}
+
+TEST_F(SchedulerTest, AStalledSequenceGivesUpItsWindowToo) {
+  make({.max_batch = 4, .step_tokens = 100}, with_window(100, 2));
+  Sequence* a = add({.prompt_tokens = 7});
+  (void)step();
+  a->active->stalled = true;
+  Sequence* b = add({.prompt_tokens = 7});
+  EXPECT_THAT(step(), ElementsAre(Pair(b, 7)));
+  EXPECT_EQ(a->state, SequenceState::kWaiting);
+  EXPECT_EQ(scheduler_->num_preemptions(), 1U);
 }
 
 }  // namespace

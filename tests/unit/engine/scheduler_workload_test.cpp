@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <string>
+#include <tuple>
 
 #include "unit/engine/scheduler_fixture.h"
 
@@ -11,10 +13,12 @@ namespace {
 using testing::IsEmpty;
 
 /// Sequences come, stall, are cancelled and end at random while the promises below are checked in each step.
-class SchedulerWorkloadTest : public SchedulerTest, public testing::WithParamInterface<int> {
+class SchedulerWorkloadTest : public SchedulerTest,
+                              public testing::WithParamInterface<std::tuple<int, std::vector<int>>> {
  protected:
   static constexpr int kNumBlocks = 12;
   static constexpr int kMaxTokens = kNumBlocks * kBlockTokens;  // of one sequence: the pool just holds it
+  static constexpr int kWindowBlocks = 7;                       // of windows of up to nine tokens, two
   static constexpr int kMaxBatch = 5;
   static constexpr int kStepTokens = 9;
 
@@ -48,43 +52,58 @@ class SchedulerWorkloadTest : public SchedulerTest, public testing::WithParamInt
       ASSERT_LE(row.num_tokens, sequence.num_uncomputed());
       ASSERT_EQ(sequence.state, SequenceState::kRunning);
       ASSERT_FALSE(sequence.active->stalled);
-      ASSERT_GE(sequence.cache.capacity(), sequence.num_computed + row.num_tokens);
+      ASSERT_GE(sequence.cache.capacity(), sequence.num_computed() + row.num_tokens);
       ASSERT_TRUE(sequence.alone_until == 0 || scheduled.size() == 1) << "a suspect in company";
     }
     ASSERT_LE(num_tokens, kStepTokens);
   }
 
-  /// What a model would do to the cache: each token is written at its place, and what is there before it is its own
+  /// What a model would do to the cache: each token is written at its place, and what it sees before it is its own
   /// sequence's.
   void compute(const std::vector<Scheduled>& scheduled) {
     for (const Scheduled& row : scheduled) {
-      if (row.copy) contents_[row.copy->to] = contents_[row.copy->from];
+      for (const auto& [group, from, to] : row.copies) contents_[{group, to}] = contents_[{group, from}];
     }
-    for (const auto& [sequence, num_tokens, copy] : scheduled) {
-      for (int position = 0; position < sequence->num_computed + num_tokens; ++position) {
-        const cache::BlockId block = sequence->cache.table()[static_cast<std::size_t>(position / kBlockTokens)];
-        TokenId& stored = contents_[block][position % kBlockTokens];
-        const TokenId token = sequence->tokens[static_cast<std::size_t>(position)];
-        if (position >= sequence->num_computed) {
-          ASSERT_EQ(pool_->num_users(block), 1) << "writes what others read";
-          stored = token;
-        }
-        ASSERT_EQ(stored, token) << "at " << position;
+    for (const Scheduled& row : scheduled) {
+      for (int group = 0; group < pools_->num_groups(); ++group) {
+        ASSERT_NO_FATAL_FAILURE(compute_in_group(group, *row.sequence, row.num_tokens)) << "group " << group;
       }
     }
   }
 
-  void check_books() {
-    std::map<cache::BlockId, int> num_holders;
-    for (const auto& sequence : scheduler_->sequences()) {
-      for (const cache::BlockId block : sequence->cache.table()) ++num_holders[block];
-      if (sequence->state != SequenceState::kWaiting) continue;
-      ASSERT_EQ(sequence->cache.num_blocks(), 0);
-      ASSERT_EQ(sequence->num_computed, 0);
+  void compute_in_group(int group, const Sequence& sequence, int num_tokens) {
+    const int window = pools_->window(group);
+    const int first_seen = window == 0 ? 0 : std::max(sequence.num_computed() + 1 - window, 0);
+    for (int position = first_seen; position < sequence.num_computed() + num_tokens; ++position) {
+      const cache::BlockId block = sequence.cache.table(group)[static_cast<std::size_t>(position / kBlockTokens)];
+      ASSERT_NE(block, cache::kNoBlock) << "at " << position;
+      TokenId& stored = contents_[{group, block}][position % kBlockTokens];
+      const TokenId token = sequence.tokens[static_cast<std::size_t>(position)];
+      if (position >= sequence.num_computed()) {
+        ASSERT_EQ(pools_->pool(group).num_users(block), 1) << "writes what others read";
+        stored = token;
+      }
+      ASSERT_EQ(stored, token) << "at " << position;
     }
-    ASSERT_EQ(static_cast<int>(num_holders.size()), pool_->num_used());
-    for (const auto& [block, num] : num_holders) ASSERT_EQ(pool_->num_users(block), num);
-    const Status integrity = pool_->check_integrity();
+  }
+
+  void check_books() {
+    for (const auto& sequence : scheduler_->sequences()) {
+      if (sequence->state != SequenceState::kWaiting) continue;
+      ASSERT_EQ(sequence->cache.num_held(), 0);
+      ASSERT_EQ(sequence->num_computed(), 0);
+    }
+    for (int group = 0; group < pools_->num_groups(); ++group) {
+      std::map<cache::BlockId, int> num_holders;
+      for (const auto& sequence : scheduler_->sequences()) {
+        for (const cache::BlockId block : sequence->cache.table(group)) ++num_holders[block];
+      }
+      num_holders.erase(cache::kNoBlock);
+      const cache::BlockPool& pool = pools_->pool(group);
+      ASSERT_EQ(static_cast<int>(num_holders.size()), pool.num_used());
+      for (const auto& [block, num] : num_holders) ASSERT_EQ(pool.num_users(block), num);
+    }
+    const Status integrity = pools_->check_integrity();
     ASSERT_TRUE(integrity) << integrity.error().message;
   }
 
@@ -100,21 +119,25 @@ class SchedulerWorkloadTest : public SchedulerTest, public testing::WithParamInt
     }
   }
 
-  std::mt19937 random_{static_cast<std::mt19937::result_type>(GetParam())};
-  std::map<cache::BlockId, std::map<int, TokenId>> contents_;
+  std::mt19937 random_{static_cast<std::mt19937::result_type>(std::get<0>(GetParam()))};
+  std::map<std::pair<int, cache::BlockId>, std::map<int, TokenId>> contents_;  // by group and block
 };
 
 TEST_P(SchedulerWorkloadTest, KeepsItsPromises) {
-  make({.max_batch = kMaxBatch, .step_tokens = kStepTokens}, kNumBlocks);
+  std::vector<cache::GroupPool> groups;
+  for (const int window : std::get<1>(GetParam())) {
+    groups.push_back({.window = window, .num_blocks = window == 0 ? kNumBlocks : kWindowBlocks});
+  }
+  make({.max_batch = kMaxBatch, .step_tokens = kStepTokens}, groups);
   for (int i = 0; i < 10'000; ++i) {
     change_workload();
     const std::vector<Scheduled> scheduled = scheduler_->schedule();
     ASSERT_NO_FATAL_FAILURE(check_scheduled(scheduled)) << "step " << i;
     ASSERT_NO_FATAL_FAILURE(check_progress(scheduled)) << "step " << i;
     ASSERT_NO_FATAL_FAILURE(compute(scheduled)) << "step " << i;
-    for (const auto& [sequence, num_tokens, copy] : scheduled) {
-      sequence->num_computed += num_tokens;
-      if (sequence->num_computed >= sequence->num_prompt_tokens()) sequence->active->prompt_event_sent = true;
+    for (const auto& [sequence, num_tokens, copies] : scheduled) {
+      sequence->cache.advance(num_tokens);
+      if (sequence->num_computed() >= sequence->num_prompt_tokens()) sequence->active->prompt_event_sent = true;
       if (sequence->num_uncomputed() > 0) continue;
       sequence->append(10 * sequence->num_tokens() + sequence->choice);
       if (sequence->num_generated() >= sequence->request().max_tokens) sequence->state = SequenceState::kEnded;
@@ -129,10 +152,20 @@ TEST_P(SchedulerWorkloadTest, KeepsItsPromises) {
   for (const auto& sequence : scheduler_->sequences()) sequence->active->stalled = false;
   for (int i = 0; i < 5'000 && !scheduler_->sequences().empty(); ++i) (void)step();
   EXPECT_THAT(scheduler_->sequences(), IsEmpty());
-  EXPECT_EQ(pool_->num_used(), 0);
+  EXPECT_EQ(pools_->num_used(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerWorkloadTest, testing::Range(1, 7));
+std::string workload_name(const testing::TestParamInfo<SchedulerWorkloadTest::ParamType>& info) {
+  std::string name = "Seed" + std::to_string(std::get<0>(info.param));
+  for (const int window : std::get<1>(info.param)) name += window == 0 ? "All" : "Window" + std::to_string(window);
+  return name;
+}
+
+using Windows = std::vector<int>;
+INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerWorkloadTest,
+                         testing::Combine(testing::Range(1, 5),
+                                          testing::Values(Windows{0}, Windows{0, 6}, Windows{1, 0, 9}, Windows{5})),
+                         workload_name);
 
 }  // namespace
 }  // namespace redpoll::engine

@@ -208,19 +208,30 @@ TEST(ReferenceAttentionTest, AttendsLikeFloat64WithinAWindowAndWithCappedScores)
   }
 }
 
-/// Blocks that the window has left behind may be another sequence's by now, whatever that wrote.
+/// Blocks that the window has left behind may be another sequence's by now, whatever that wrote, or no block at all in
+/// the table, which is the second of two.
+RaggedBatch in_second_group(RaggedBatch batch, int num_left_behind) {
+  const auto length = batch.block_ids.size();
+  std::fill_n(batch.block_ids.begin(), num_left_behind, -1);
+  batch.block_ids.insert(batch.block_ids.begin(), length, -1);
+  return batch;
+}
+
 std::vector<std::uint32_t> attend_with_spoiled_past(const Kernels& kernels, const TestSequence& s, int chunk,
                                                     int block_tokens) {
   const int num_blocks = s.length / block_tokens + 5;
   KvStorage storage = kernels.make_kv_storage({num_blocks, block_tokens, s.heads.kv, s.heads.dim});
+  storage.group = 1;
   std::vector<std::uint32_t> out;
   for (int done = 0; done < s.length; done += chunk) {
-    if (const int past = std::max(0, done + 1 - s.spec.window) / block_tokens * block_tokens; past > 0) {
+    const int num_left_behind = std::max(0, done + 1 - s.spec.window) / block_tokens;
+    if (const int past = num_left_behind * block_tokens; past > 0) {
       const mx::array nothing = mx::full({past, s.heads.kv, s.heads.dim}, NAN);
-      kernels.write_kv(storage, nothing, nothing, make_batch({{0, past}}, block_tokens, num_blocks));
+      kernels.write_kv(storage, nothing, nothing,
+                       in_second_group(make_batch({{0, past}}, block_tokens, num_blocks), 0));
     }
     const int count = std::min(chunk, s.length - done);
-    const RaggedBatch batch = make_batch({{done, count}}, block_tokens, num_blocks);
+    const RaggedBatch batch = in_second_group(make_batch({{done, count}}, block_tokens, num_blocks), num_left_behind);
     kernels.write_kv(storage, rows_of(s.k, done, done + count), rows_of(s.v, done, done + count), batch);
     const auto bits = bits_of(kernels.paged_attention(rows_of(s.q, done, done + count), storage, batch, s.spec));
     out.insert(out.end(), bits.begin(), bits.end());

@@ -1,5 +1,5 @@
 // What the families make of configs that ask for what they cannot do: an error that names the field.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <filesystem>
 #include <functional>
@@ -9,6 +9,8 @@
 
 namespace redpoll::models {
 namespace {
+
+using testing::ElementsAre;
 
 /// The error of a golden checkpoint's model after a change of its config.
 Error error_of(const std::string& golden, const std::function<void(checkpoint::Config&)>& change) {
@@ -57,33 +59,41 @@ TEST(FamilyConfigTest, MistralAndPhi3TakeAWindow) {
   }
 }
 
-TEST(FamilyConfigTest, LayerTypesThatSayOtherwiseAreRefused) {
+TEST(FamilyConfigTest, LayerTypesThatCannotBeHadAreRefused) {
   const std::string full = "full_attention";
   const std::string sliding = "sliding_attention";
   const auto error_with = [](const std::string& golden, const std::vector<std::string>& types) {
     return error_of(golden, [&](auto& config) { config.layer_types = types; });
   };
-  EXPECT_EQ(error_with("gemma3_text_windows_4bit", {sliding, full, sliding, full}).message,
-            "the model's config: 'layer_types' has 'full_attention' at 1, where model_type 'gemma3_text' is supported "
-            "with 'sliding_attention' only");
-  EXPECT_EQ(error_with("gemma2_capped", {sliding, full}).param, "layer_types");  // it has no window
+  EXPECT_EQ(error_with("gemma3_text_windows_4bit", {sliding, "chunked_attention", sliding, full}).message,
+            "the model's config: 'layer_types' has 'chunked_attention' at 1; expected 'full_attention' or "
+            "'sliding_attention'");
+  EXPECT_EQ(error_with("gemma2_capped", {sliding, full}).message,
+            "the model's config: 'layer_types' has 'sliding_attention' at 0, and there is no sliding_window");
   EXPECT_EQ(error_with("llama_bias_llama3_rope", {sliding, full}).param, "layer_types");
   EXPECT_EQ(error_with("qwen2_f16", {full, "chunked_attention"}).param, "layer_types");
   EXPECT_EQ(error_with("qwen2_f16", {full}).message,
             "the model's config: 'layer_types' has 1 entries, expected 2, one for each layer");
 }
 
-TEST(FamilyConfigTest, LayerTypesThatSayTheSameAreTaken) {
-  const auto loads = [](const char* golden, const std::vector<std::string>& types) {
+TEST(FamilyConfigTest, LayerTypesSayWhichLayersHaveAWindow) {
+  const auto windows_of = [](const char* golden, const std::vector<std::string>& types) {
     auto opened = checkpoint::open_checkpoint(std::filesystem::path(REDPOLL_TEST_DATA) / "golden/models" / golden);
     EXPECT_TRUE(opened);
     opened->config.layer_types = types;
+    opened->config.sliding_window = 16;
     const auto kernels = kernels::make_kernels({.num_threads = 1});
-    return make_model(*opened, *kernels).has_value();
+    std::vector<int> windows;
+    for (const cache::LayerCache& layer : (*make_model(*opened, *kernels))->info().layers) {
+      windows.push_back(layer.window);
+    }
+    return windows;
   };
-  EXPECT_TRUE(loads("gemma3_text_windows_4bit",
-                    {"sliding_attention", "sliding_attention", "full_attention", "sliding_attention"}));
-  EXPECT_TRUE(loads("qwen2_f16", {"full_attention", "full_attention"}));
+  const std::string full = "full_attention";
+  const std::string sliding = "sliding_attention";
+  EXPECT_THAT(windows_of("gemma3_text_windows_4bit", {}), ElementsAre(16, 16, 0, 16));
+  EXPECT_THAT(windows_of("gemma3_text_windows_4bit", {full, sliding, sliding, full}), ElementsAre(0, 16, 16, 0));
+  EXPECT_THAT(windows_of("qwen2_f16", {full, full}), ElementsAre(0, 0)) << "use_sliding_window is false";
 }
 
 TEST(FamilyConfigTest, FamiliesWithoutWindowsRefuseThem) {

@@ -59,11 +59,11 @@ class Runner {
     EXPECT_TRUE(made) << made.error().message;
     model_ = std::move(*made);
     const models::ModelInfo& info = model_->info();
-    for (int i = 0; i < info.num_layers; ++i) {
+    for (const cache::LayerCache& layer : info.layers) {
       kv_.push_back(kernels_->make_kv_storage({.num_blocks = 64,
                                                .block_tokens = test::kBlockTokens,
-                                               .num_kv_heads = info.num_kv_heads,
-                                               .head_dim = info.head_dim}));
+                                               .num_kv_heads = layer.num_kv_heads,
+                                               .head_dim = layer.head_dim}));
     }
   }
 

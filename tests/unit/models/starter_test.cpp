@@ -77,11 +77,11 @@ TEST(StarterModelTest, ContinuesLikeMlxLmInFloat32) {
   EXPECT_EQ(info.vocab_size, 49152);
   EXPECT_EQ(info.context_length, 8192);
   std::vector<kernels::KvStorage> kv;
-  for (int i = 0; i < info.num_layers; ++i) {
+  for (const cache::LayerCache& layer : info.layers) {
     kv.push_back(kernels->make_kv_storage({.num_blocks = 256,
                                            .block_tokens = test::kBlockTokens,
-                                           .num_kv_heads = info.num_kv_heads,
-                                           .head_dim = info.head_dim}));
+                                           .num_kv_heads = layer.num_kv_heads,
+                                           .head_dim = layer.head_dim}));
   }
 
   std::vector<test::FedSequence> sequences;

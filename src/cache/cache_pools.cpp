@@ -1,0 +1,25 @@
+#include "cache/cache_pools.h"
+
+#include <functional>
+#include <numeric>
+
+namespace redpoll::cache {
+
+CachePools::CachePools(int block_tokens, std::span<const GroupPool> groups) : block_tokens_(block_tokens) {
+  CHECK(block_tokens > 0, "a block holds at least one token");
+  for (const GroupPool& group : groups) {
+    windows_.push_back(group.window);
+    pools_.emplace_back(group.num_blocks);
+  }
+}
+
+int CachePools::num_used() const {
+  return std::transform_reduce(pools_.begin(), pools_.end(), 0, std::plus<>(), std::mem_fn(&BlockPool::num_used));
+}
+
+Status CachePools::check_integrity() const {
+  for (const BlockPool& pool : pools_) RETURN_IF_ERROR(pool.check_integrity());
+  return {};
+}
+
+}  // namespace redpoll::cache
