@@ -7,6 +7,7 @@
 #include "bench/engine_streams.h"
 #include "bench/prompts.h"
 #include "bench/table.h"
+#include "cache/cache_groups.h"
 #include "server/model_locator.h"
 
 namespace redpoll::bench {
@@ -16,7 +17,9 @@ constexpr int kWarmUpTokens = 8;
 
 // Whole steps until all prompts are computed: streams that are done before generate meanwhile.
 int steps_to_start(const EngineBenchOptions& options, int depth, int batch) {
-  return (batch * std::max(depth, 1) + batch) / std::max(options.engine.tokens_in_step() - batch, 1) + batch + 1;
+  const std::int64_t tokens = std::int64_t{batch} * std::max(depth, 1) + batch;
+  constexpr std::int64_t kMany = 1 << 30;  // more than any context
+  return static_cast<int>(std::min(tokens / std::max(options.engine.tokens_in_step() - batch, 1), kMany)) + batch + 1;
 }
 
 Status check_context(const std::string& what, int needed, const engine::EngineStats& stats) {
@@ -29,8 +32,9 @@ Status check_context(const std::string& what, int needed, const engine::EngineSt
 Status check_cache(const EngineBenchOptions& options, int depth, int batch, const engine::EngineStats& stats) {
   const int tokens = std::max(depth, 1) + internal::tokens_to_generate(options, depth, batch);
   for (const engine::KvGroupStats& group : stats.kv_groups) {
-    const int seen = group.window == 0 ? tokens : std::min(tokens, group.window);
-    const int blocks = batch * ((seen + stats.block_tokens - 1) / stats.block_tokens);
+    const int all = (tokens + stats.block_tokens - 1) / stats.block_tokens;
+    const int each = group.window == 0 ? all : std::min(all, cache::blocks_spanned(group.window, stats.block_tokens));
+    const std::int64_t blocks = std::int64_t{batch} * each;
     if (blocks <= group.blocks_total) continue;
     return fail(ErrorCode::kInvalidArgument, "a batch of " + std::to_string(batch) + " at depth " +
                                                  std::to_string(depth) + " needs " + std::to_string(blocks) +

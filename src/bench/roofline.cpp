@@ -175,7 +175,8 @@ std::size_t bytes_to_read() {
 #if defined(_SC_LEVEL3_CACHE_SIZE)
   cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-  return std::clamp(8 * static_cast<std::size_t>(std::max(cache_bytes, 0L)), 256 * kMiB, 1024 * kMiB);
+  const auto cache = static_cast<std::size_t>(std::max(cache_bytes, 0L));
+  return std::max(std::clamp(8 * cache, 256 * kMiB, 1024 * kMiB), 3 * cache);
 }
 
 using Words2 = std::uint64_t __attribute__((vector_size(16)));

@@ -100,6 +100,9 @@ int run_serve(const ServeVerb& verb) {
     return report_usage("bench serve",
                         "the flags under Engine are for a server that is started, not for one at a --url");
   }
+  if (verb.options.cache_hit_ratio < 1 && verb.options.shared_prefix == 0) {
+    return report_usage("bench serve", "--cache-hit-ratio is of requests that begin with a --shared-prefix");
+  }
   configure_log({.level = LogLevel::kWarn});
   return print(bench::run_serve_bench(verb.options, print_progress), verb.as_json);
 }

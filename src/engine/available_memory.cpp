@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
-#include <string>
+#include <vector>
+
+#include "base/cgroups.h"
 
 namespace redpoll::engine {
 namespace {
@@ -28,11 +29,6 @@ std::size_t physical_memory_bytes() {
   return std::size_t{4} << 30U;  // a system that does not say: a cautious guess
 }
 
-std::string read_pseudo_file(const fs::path& path) {  // those report a size of 0
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Nothing for "max", which means unlimited.
 std::optional<std::size_t> read_limit(const fs::path& path) {
   std::ifstream file(path);
@@ -41,25 +37,26 @@ std::optional<std::size_t> read_limit(const fs::path& path) {
   return std::nullopt;
 }
 
+/// Version 2 and version 1 have names of their own for it.
+std::optional<std::size_t> lowest_limit(const std::vector<fs::path>& folders) {
+  std::optional<std::size_t> lowest;
+  for (const fs::path& folder : folders) {
+    for (const char* file : {"memory.max", "memory.limit_in_bytes"}) {
+      if (const auto limit = read_limit(folder / file)) lowest = std::min(lowest.value_or(*limit), *limit);
+    }
+  }
+  return lowest;
+}
+
 }  // namespace
 
 std::optional<std::size_t> cgroup_memory_limit(const fs::path& root, std::string_view membership) {
-  const std::size_t start = membership.find("0::/");
-  if (start == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = membership.substr(start + 4);
-  fs::path group = root / rest.substr(0, rest.find('\n'));
-
-  std::optional<std::size_t> lowest;
-  for (;; group = group.parent_path()) {
-    if (const auto limit = read_limit(group / "memory.max")) lowest = std::min(lowest.value_or(*limit), *limit);
-    if (group == root || group == group.root_path() || group.empty()) return lowest;
-  }
+  return lowest_limit(cgroup_folders(root, membership, "memory"));
 }
 
 std::size_t available_memory_bytes() {
   const std::size_t physical = physical_memory_bytes();
-  const auto limit = cgroup_memory_limit("/sys/fs/cgroup", read_pseudo_file("/proc/self/cgroup"));
-  return std::min(physical, limit.value_or(physical));
+  return std::min(physical, lowest_limit(own_cgroup_folders("memory")).value_or(physical));
 }
 
 }  // namespace redpoll::engine

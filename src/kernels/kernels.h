@@ -1,7 +1,6 @@
 // Kernels: the seam between models and devices. nn/ calls these operations and nothing else; a kernel set implements
 // them. `reference` is stock MLX ops: the oracle of every test, and what a device without kernels of its own runs.
-// The CPU set (eager, our own loops over host memory) derives from it and replaces what it has a faster version of, as
-// GPU sets will with primitives; neither nn/ nor models/ notice.
+// The CPU set is eager, our own loops over host memory; neither nn/ nor models/ notice.
 //
 // Shapes: "tokens" is the flat number of tokens of a RaggedBatch. Heads of a token stand side by side, so what
 // attention reads may be (tokens, heads * head_dim), as a projection gives it, or (tokens, heads, head_dim).

@@ -107,6 +107,12 @@ def test_flags_of_the_engine_do_not_go_with_a_url():
     assert "the flags under Engine are for a server that is started, not for one at a --url" in done.stderr
 
 
+def test_a_ratio_of_hits_needs_something_to_hit():
+    done = run_program("bench", "serve", "--cache-hit-ratio", "0.5")
+    assert done.returncode == 2
+    assert "--cache-hit-ratio is of requests that begin with a --shared-prefix" in done.stderr
+
+
 def test_a_server_that_is_not_there_is_an_error():
     done = run_program("bench", "serve", "--url", "http://127.0.0.1:1")
     assert done.returncode == 1

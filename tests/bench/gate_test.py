@@ -114,6 +114,15 @@ def test_only_what_runs_by_default_must_pass(capsys):
     assert "redpoll-int16-avx2: passes the gate" in lines
 
 
+def test_a_verdict_on_none_of_the_defaults_is_a_failure(capsys):
+    failed, _ = verdicts(capsys, llama_cpp=0.9, redpoll_float32_avx2=1)
+    assert failed == [f"one of {', '.join(gate.MUST_PASS)}"]
+
+
+def test_every_machine_measures_one_of_the_defaults():
+    assert set(gate.DEFAULT_CANDIDATES) & set(gate.MUST_PASS)
+
+
 def test_a_missing_bar_is_said(capsys):
     failed, lines = verdicts(capsys, redpoll_float32_avx2=1)
     assert failed == []

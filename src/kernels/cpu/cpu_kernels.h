@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "kernels/cpu/context.h"
-#include "kernels/reference.h"
+#include "kernels/kernels.h"
 
 namespace redpoll::kernels::cpu {
 
@@ -23,7 +23,7 @@ struct RopeTable {
   std::vector<float> cos_sin;  // (tokens, 2, dims / 2)
 };
 
-class CpuKernels final : public ReferenceKernels {
+class CpuKernels final : public Kernels {
  public:
   /// `variant` must be one of available_variants().
   CpuKernels(Variant variant, int num_threads, Activations activations = Activations::kFloat32,

@@ -25,7 +25,7 @@ struct Tile {
   int kv_head = 0;
   int first_part = 0;  // that its first token sees
   int num_parts = 0;
-  int first_state_row = 0;  // of its parts' states, when they run apart
+  std::int64_t first_state_row = 0;  // of its parts' states, when they run apart
 };
 
 /// One part of what a tile sees, from its first on.
@@ -56,10 +56,14 @@ class PagedAttention {
 
   void run(Context& context, float* out) {
     make_tiles();
-    // Enough tiles keep all threads busy; otherwise parts run apart, which costs memory for their states.
+    // Enough tiles keep all threads busy; otherwise parts run apart, if their states take no more than a step has room
+    // for.
     const auto is_cut = [](const Tile& tile) { return tile.num_parts > 1; };
+    const std::int64_t state_bytes =
+        num_state_rows_ * attention_state_stride(value_stride_) * std::int64_t{sizeof(float)};
     const bool apart = static_cast<int>(tiles_.size()) < kTilesPerThread * context.team.num_threads() &&
-                       context.team.num_threads() > 1 && std::ranges::any_of(tiles_, is_cut);
+                       context.team.num_threads() > 1 && state_bytes <= kMaxStateBytes &&
+                       std::ranges::any_of(tiles_, is_cut);
     if (apart) {
       run_parts_apart(context, out);
     } else {
@@ -69,6 +73,7 @@ class PagedAttention {
 
  private:
   static constexpr int kTilesPerThread = 4;
+  static constexpr std::int64_t kMaxStateBytes = std::int64_t{16} << 20;
 
   [[nodiscard]] std::size_t state_floats() const {
     return tile_rows() * static_cast<std::size_t>(attention_state_stride(value_stride_));
@@ -89,7 +94,7 @@ class PagedAttention {
         const int parts = (context + part_tokens - 1) / part_tokens - first_part;
         for (int head = 0; head < kv_heads_; ++head) {
           tiles_.push_back({&row, first, count, head, first_part, parts, num_state_rows_});
-          num_state_rows_ += parts * count * group_;
+          num_state_rows_ += std::int64_t{parts} * count * group_;
         }
       }
     }
@@ -118,10 +123,10 @@ class PagedAttention {
     for (const Tile& tile : tiles_) {
       for (int part = 0; part < tile.num_parts; ++part) parts.push_back({&tile, part});
     }
-    HostArray all = make_array({num_state_rows_, attention_state_stride(value_stride_)});
+    HostArray all = make_array({static_cast<int>(num_state_rows_), attention_state_stride(value_stride_)});
     const auto states_of = [&](const TilePart& at) {
-      const int row = at.tile->first_state_row + at.part * at.tile->num_tokens * group_;
-      return all.data + static_cast<std::ptrdiff_t>(row) * attention_state_stride(value_stride_);
+      const std::int64_t row = at.tile->first_state_row + at.part * at.tile->num_tokens * group_;
+      return all.data + row * attention_state_stride(value_stride_);
     };
     context.scratch.reserve(scratch_floats());
     context.team.parallel_for(static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -218,7 +223,7 @@ class PagedAttention {
   int score_stride_;  // see AttentionTile
   AttentionSpec spec_;
   std::vector<Tile> tiles_;
-  int num_state_rows_ = 0;
+  std::int64_t num_state_rows_ = 0;
 };
 
 }  // namespace

