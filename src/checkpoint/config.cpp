@@ -11,6 +11,7 @@ constexpr std::int64_t kMaxLayers = 1 << 14;
 constexpr std::int64_t kMaxHeads = 1 << 16;
 constexpr std::int64_t kMaxAllHeads = 1 << 24;  // num_attention_heads * head_dim, which models compute as int
 constexpr std::int64_t kMaxIntermediate = 1 << 24;
+constexpr std::int64_t kMaxExperts = 1 << 14;
 constexpr std::int64_t kMaxVocabulary = 1 << 26;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
 
@@ -38,8 +39,11 @@ class FieldReader {
     return value && *value >= 0 ? std::optional(static_cast<TokenId>(*value)) : std::nullopt;
   }
   void tokens(std::string_view name, std::vector<TokenId>& out);
-  /// An array of 0 and 1.
-  void bits(std::string_view name, std::vector<int>& out);
+  void optional_flag(std::string_view name, std::optional<bool>& out) {
+    if (const auto value = take(json_.optional_bool(name))) out = *value;
+  }
+  /// An array of whole numbers from 0 to `max`.
+  void numbers(std::string_view name, std::int64_t max, std::vector<int>& out);
 
   void fail_with(std::unexpected<Error> error) {
     if (status_) status_ = std::move(error);
@@ -74,14 +78,15 @@ void FieldReader::texts(std::string_view name, std::vector<std::string>& out) {
   }
 }
 
-void FieldReader::bits(std::string_view name, std::vector<int>& out) {
+void FieldReader::numbers(std::string_view name, std::int64_t max, std::vector<int>& out) {
   const auto array = json_.optional_array(name);
   if (!array) return fail_with(std::unexpected(array.error()));
   if (*array == nullptr) return;
   for (const json::value& element : **array) {
-    if (!element.is_int64() || element.get_int64() < 0 || element.get_int64() > 1) {
+    if (!element.is_int64() || element.get_int64() < 0 || element.get_int64() > max) {
       return fail_with(fail(ErrorCode::kInvalidArgument,
-                            "'" + json_.path_of(name) + "': expected an array of 0 and 1, got " + dump_json(element),
+                            "'" + json_.path_of(name) + "': expected an array of whole numbers from 0 to " +
+                                std::to_string(max) + ", got " + dump_json(element),
                             json_.path_of(name)));
     }
     out.push_back(static_cast<int>(element.get_int64()));
@@ -159,8 +164,18 @@ void read_switches(FieldReader& fields, Config& config) {
   config.use_sliding_window = config.sliding_window.has_value();
   fields.flag("use_sliding_window", config.use_sliding_window);
   fields.texts("layer_types", config.layer_types);
-  fields.bits("no_rope_layers", config.no_rope_layers);
+  fields.numbers("no_rope_layers", 1, config.no_rope_layers);
   fields.count("no_rope_layer_interval", kMaxLayers, config.no_rope_layer_interval);
+}
+
+void read_experts(FieldReader& fields, Config& config) {
+  fields.count("num_experts", kMaxExperts, config.num_experts);
+  fields.count("num_experts_per_tok", kMaxExperts, config.num_experts_per_tok);
+  fields.count("moe_intermediate_size", kMaxIntermediate, config.moe_intermediate_size);
+  fields.count("shared_expert_intermediate_size", kMaxIntermediate, config.shared_expert_intermediate_size);
+  fields.optional_flag("norm_topk_prob", config.norm_topk_prob);
+  fields.count("decoder_sparse_step", kMaxLayers, config.decoder_sparse_step);
+  fields.numbers("mlp_only_layers", kMaxLayers, config.mlp_only_layers);
 }
 
 Status check_heads_width(const Config& config) {
@@ -212,6 +227,7 @@ Result<Config> config_from_json(json::object object) {
   read_rope(fields, config);
   read_scores(fields, config);
   read_switches(fields, config);
+  read_experts(fields, config);
   fields.tokens("eos_token_id", config.eos_token_ids);
   config.bos_token_id = fields.token("bos_token_id");
   config.pad_token_id = fields.token("pad_token_id");

@@ -56,6 +56,14 @@ struct Config {
   std::vector<int> no_rope_layers;  // per layer: 0 if it does not encode positions
   int no_rope_layer_interval = 4;   // without it: every so many layers one does not
 
+  int num_experts = 0;
+  int num_experts_per_tok = 0;
+  int moe_intermediate_size = 0;            // of each expert
+  int shared_expert_intermediate_size = 0;  // of the one that sees every token
+  std::optional<bool> norm_topk_prob;       // the weights of the chosen ones sum to 1
+  int decoder_sparse_step = 1;              // every so many layers there are experts
+  std::vector<int> mlp_only_layers;         // but not in these
+
   std::vector<TokenId> eos_token_ids;  // `eos_token_id`, a number or a list
   std::optional<TokenId> bos_token_id;
   std::optional<TokenId> pad_token_id;

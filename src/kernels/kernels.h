@@ -55,6 +55,30 @@ struct AttentionSpec {
   float softcap = 0;  // c: scores s become c * tanh(s / c); 0: they stay
 };
 
+enum class GateActivation {
+  kSilu,      // x / (1 + exp(-x))
+  kGeluTanh,  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+};
+
+/// How a router's logits become experts and their weights.
+struct RoutingSpec {
+  int top_k = 0;
+  /// The weights of the chosen ones sum to 1; else they are shares of the softmax over all experts.
+  bool normalized = true;
+};
+
+/// Which experts see each token. Of experts with the same logit the first ones are chosen.
+struct Routing {
+  mx::array experts;  // (tokens, top_k) int32
+  mx::array weights;  // (tokens, top_k) float32
+};
+
+/// Gated MLPs: down(activation(gate(x)) * up(x)).
+struct ExpertMlps {
+  std::shared_ptr<const Experts> gate, up, down;
+  GateActivation activation = GateActivation::kSilu;
+};
+
 struct ResidualNorm {
   mx::array sum;         // x + residual
   mx::array normalized;  // rms_norm(sum)
@@ -70,6 +94,8 @@ class Kernels {
   /// matrix->multiply(x) of each matrix, to the bit: together, because what they have in common need be done once.
   [[nodiscard]] virtual std::vector<mx::array> multiply_all(const mx::array& x,
                                                             std::span<const Matrix* const> matrices) const = 0;
+  /// Of matrices that have the same shape and are stored alike.
+  [[nodiscard]] virtual std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const = 0;
   /// Zero-filled blocks; memory that is never written need not become resident.
   [[nodiscard]] virtual KvStorage make_kv_storage(const KvShape& shape) const = 0;
 
@@ -82,10 +108,14 @@ class Kernels {
   [[nodiscard]] virtual mx::array add(const mx::array& x, const mx::array& y) const = 0;
   /// x (tokens, dim) + bias (dim).
   [[nodiscard]] virtual mx::array add_bias(const mx::array& x, const mx::array& bias) const = 0;
-  /// silu(gate) * up, elementwise, both (tokens, dim).
-  [[nodiscard]] virtual mx::array silu_multiply(const mx::array& gate, const mx::array& up) const = 0;
-  /// The same with gelu in its tanh form: gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
-  [[nodiscard]] virtual mx::array gelu_multiply(const mx::array& gate, const mx::array& up) const = 0;
+  /// activation(gate) * up, elementwise, both (tokens, dim).
+  [[nodiscard]] virtual mx::array gate_multiply(const mx::array& gate, const mx::array& up,
+                                                GateActivation activation) const = 0;
+  /// logits (tokens, experts)
+  [[nodiscard]] virtual Routing route(const mx::array& logits, const RoutingSpec& spec) const = 0;
+  /// The weighted sum of what its experts make of each token: x (tokens, in) -> (tokens, out).
+  [[nodiscard]] virtual mx::array run_experts(const mx::array& x, const Routing& routing,
+                                              const ExpertMlps& mlps) const = 0;
   /// factor * x, elementwise.
   [[nodiscard]] virtual mx::array scale(const mx::array& x, float factor) const = 0;
   /// cap * tanh(x / cap), elementwise.

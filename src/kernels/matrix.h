@@ -57,4 +57,32 @@ class Matrix {
   int in_features_;
 };
 
+/// Matrices of one shape, of which each token is multiplied with a few: see Kernels::run_experts. Immutable.
+class Experts {
+ public:
+  virtual ~Experts() = default;
+
+  [[nodiscard]] virtual std::size_t num_bytes() const = 0;
+  [[nodiscard]] int num_experts() const { return num_experts_; }
+  [[nodiscard]] int out_features() const { return out_features_; }
+  [[nodiscard]] int in_features() const { return in_features_; }
+  [[nodiscard]] int bits() const { return bits_; }
+  [[nodiscard]] int group_size() const { return group_size_; }
+
+ protected:
+  explicit Experts(std::span<const MatrixWeights> weights)
+      : num_experts_(static_cast<int>(weights.size())),
+        out_features_(weights.front().out_features),
+        in_features_(weights.front().in_features),
+        bits_(weights.front().bits),
+        group_size_(weights.front().group_size) {}
+
+ private:
+  int num_experts_;
+  int out_features_;
+  int in_features_;
+  int bits_;
+  int group_size_;
+};
+
 }  // namespace redpoll::kernels

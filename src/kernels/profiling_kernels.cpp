@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -138,6 +139,10 @@ std::vector<mx::array> ProfilingKernels::multiply_all(const mx::array& x,
   return measured_->multiply_all(x, inner);
 }
 
+std::shared_ptr<const Experts> ProfilingKernels::make_experts(std::vector<MatrixWeights> weights) const {
+  return measured_->make_experts(std::move(weights));
+}
+
 KvStorage ProfilingKernels::make_kv_storage(const KvShape& shape) const { return measured_->make_kv_storage(shape); }
 
 mx::array ProfilingKernels::rms_norm(const mx::array& x, const mx::array& weight, float eps) const {
@@ -162,16 +167,41 @@ mx::array ProfilingKernels::add_bias(const mx::array& x, const mx::array& bias) 
   return measured_->add_bias(x, bias);
 }
 
-mx::array ProfilingKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
-  const Measured measured(*profile_, "silu and multiply", shape_of(up),
-                          {.bytes = 3 * bytes_of(up), .float_ops = 4 * size_of(up)});
-  return measured_->silu_multiply(gate, up);
+mx::array ProfilingKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
+  const bool silu = activation == GateActivation::kSilu;
+  const Measured measured(*profile_, silu ? "silu and multiply" : "gelu and multiply", shape_of(up),
+                          {.bytes = 3 * bytes_of(up), .float_ops = (silu ? 4 : 10) * size_of(up)});
+  return measured_->gate_multiply(gate, up, activation);
 }
 
-mx::array ProfilingKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
-  const Measured measured(*profile_, "gelu and multiply", shape_of(up),
-                          {.bytes = 3 * bytes_of(up), .float_ops = 10 * size_of(up)});
-  return measured_->gelu_multiply(gate, up);
+Routing ProfilingKernels::route(const mx::array& logits, const RoutingSpec& spec) const {
+  const Measured measured(*profile_, "route", shape_of(logits),
+                          {.bytes = bytes_of(logits), .float_ops = 5 * size_of(logits)});
+  return measured_->route(logits, spec);
+}
+
+Work experts_work(const Experts& experts, const Routing& routing, Activations activations) {
+  const double rows = size_of(routing.experts);
+  const std::set<std::int32_t> used(routing.experts.data<std::int32_t>(),
+                                    routing.experts.data<std::int32_t>() + routing.experts.size());
+  Work work{.bytes =
+                static_cast<double>(experts.num_bytes()) * static_cast<double>(used.size()) / experts.num_experts() +
+                rows * (experts.in_features() + experts.out_features()) * sizeof(float)};
+  operations_of(work, activations_met(activations, experts.bits(), experts.group_size())) =
+      2 * rows * experts.in_features() * experts.out_features();
+  return work;
+}
+
+mx::array ProfilingKernels::run_experts(const mx::array& x, const Routing& routing, const ExpertMlps& mlps) const {
+  Work work;
+  for (const Experts* experts : {mlps.gate.get(), mlps.up.get(), mlps.down.get()}) {
+    work += experts_work(*experts, routing, activations_);
+  }
+  const std::string shape = std::to_string(routing.experts.shape(1)) + " of " +
+                            std::to_string(mlps.gate->num_experts()) + ": " + std::to_string(mlps.gate->in_features()) +
+                            " -> " + std::to_string(mlps.gate->out_features());
+  const Measured measured(*profile_, "experts", shape, work);
+  return measured_->run_experts(x, routing, mlps);
 }
 
 mx::array ProfilingKernels::scale(const mx::array& x, float factor) const {

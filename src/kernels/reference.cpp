@@ -16,97 +16,6 @@ namespace {
 
 bool on_cpu() { return mx::default_device() == mx::Device::cpu; }
 
-mx::Dtype dtype_of(WeightType type) {
-  switch (type) {
-    case WeightType::kF16: return mx::float16;
-    case WeightType::kBF16: return mx::bfloat16;
-    case WeightType::kF32: break;
-  }
-  return mx::float32;
-}
-
-/// Stock MLX sums bfloat16 products in bfloat16 on a CPU, so everything is float32 there.
-mx::Dtype compute_dtype(WeightType type) { return on_cpu() ? mx::float32 : dtype_of(type); }
-
-/// A copy of a row-major matrix in checkpoint bytes, which need not be aligned.
-mx::array from_bytes(std::span<const std::byte> bytes, int num_rows, mx::Dtype dtype) {
-  const int row_bytes = static_cast<int>(bytes.size() / static_cast<std::size_t>(num_rows));
-  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return mx::view(mx::array(data, {num_rows, row_bytes}, mx::uint8), dtype);
-}
-
-mx::array dense_weight(const MatrixWeights& w) { return from_bytes(w.weight, w.out_features, dtype_of(w.type)); }
-
-/// The integers of a quantized matrix, (out, in) float32.
-mx::array unpack_integers(const MatrixWeights& w) {
-  std::vector<float> integers;
-  integers.reserve(static_cast<std::size_t>(w.out_features) * static_cast<std::size_t>(w.in_features));
-  const std::uint64_t mask = (std::uint64_t{1} << static_cast<unsigned>(w.bits)) - 1;
-  std::uint64_t pending = 0;  // bits read and not yet used, lowest first; a row ends with a byte
-  int num_pending = 0;
-  for (const std::byte byte : w.weight) {
-    pending |= std::to_integer<std::uint64_t>(byte) << static_cast<unsigned>(num_pending);
-    for (num_pending += 8; num_pending >= w.bits; num_pending -= w.bits) {
-      integers.push_back(static_cast<float>(pending & mask));
-      pending >>= static_cast<unsigned>(w.bits);
-    }
-  }
-  return mx::array(integers.data(), {w.out_features, w.in_features}, mx::float32);
-}
-
-/// A matrix whose groups MLX cannot multiply.
-mx::array dequantized_weight(const MatrixWeights& w) {
-  const auto of_groups = [&](std::span<const std::byte> bytes) {
-    return mx::expand_dims(mx::astype(from_bytes(bytes, w.out_features, dtype_of(w.type)), mx::float32), 2);
-  };
-  const int groups = w.in_features / w.group_size;
-  const mx::array integers = mx::reshape(unpack_integers(w), {w.out_features, groups, w.group_size});
-  const mx::array weight = mx::add(mx::multiply(of_groups(w.scales), integers), of_groups(w.biases));
-  return mx::reshape(weight, {w.out_features, w.in_features});
-}
-
-class DenseReferenceMatrix final : public Matrix {
- public:
-  DenseReferenceMatrix(const MatrixWeights& w, const mx::array& weight)
-      : Matrix(w.out_features, w.in_features), weight_(mx::astype(weight, compute_dtype(w.type))) {}
-
-  [[nodiscard]] mx::array multiply(const mx::array& x) const override { return mx::matmul(x, mx::transpose(weight_)); }
-  [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override { return mx::take(weight_, ids, 0); }
-  [[nodiscard]] std::size_t num_bytes() const override { return weight_.nbytes(); }
-
- private:
-  mx::array weight_;  // (out, in)
-};
-
-class QuantizedReferenceMatrix final : public Matrix {
- public:
-  explicit QuantizedReferenceMatrix(const MatrixWeights& w)
-      : Matrix(w.out_features, w.in_features),
-        weight_(from_bytes(w.weight, w.out_features, mx::uint32)),
-        scales_(mx::astype(from_bytes(w.scales, w.out_features, dtype_of(w.type)), compute_dtype(w.type))),
-        biases_(mx::astype(from_bytes(w.biases, w.out_features, dtype_of(w.type)), compute_dtype(w.type))),
-        bits_(w.bits),
-        group_size_(w.group_size) {}
-
-  [[nodiscard]] mx::array multiply(const mx::array& x) const override {
-    return mx::quantized_matmul(x, weight_, scales_, biases_, /*transpose=*/true, group_size_, bits_);
-  }
-  [[nodiscard]] mx::array gather_rows(const mx::array& ids) const override {
-    return mx::dequantize(mx::take(weight_, ids, 0), mx::take(scales_, ids, 0), mx::take(biases_, ids, 0), group_size_,
-                          bits_);
-  }
-  [[nodiscard]] std::size_t num_bytes() const override {
-    return weight_.nbytes() + scales_.nbytes() + biases_.nbytes();
-  }
-
- private:
-  mx::array weight_;  // (out, in * bits / 32) uint32
-  mx::array scales_;  // (out, in / group_size)
-  mx::array biases_;  // (out, in / group_size)
-  int bits_;
-  int group_size_;
-};
-
 /// The place of every token of the batch in a pool seen as (num_blocks * block_tokens) slots.
 mx::array slots_of(const RaggedBatch& batch, int group) {
   std::vector<std::int32_t> slots(batch.tokens.size());
@@ -145,6 +54,16 @@ mx::array capped(const mx::array& x, float cap) {
   return mx::multiply(mx::tanh(mx::divide(x, limit)), limit);
 }
 
+mx::array silu(const mx::array& x) { return mx::multiply(x, mx::sigmoid(x)); }
+
+mx::array gelu_tanh(const mx::array& x) {
+  const auto constant = [&](double value) { return mx::array(static_cast<float>(value), x.dtype()); };
+  const mx::array cube = mx::power(x, constant(3));
+  const mx::array inner =
+      mx::multiply(constant(std::sqrt(2 / std::numbers::pi)), mx::add(x, mx::multiply(constant(0.044715), cube)));
+  return mx::multiply(mx::multiply(constant(0.5), x), mx::add(constant(1), mx::tanh(inner)));
+}
+
 /// Whether the tokens at positions [first, + num_queries) see those at [first_key, + num_keys): (num_queries,
 /// num_keys).
 mx::array visible_mask(int first, int num_queries, int first_key, int num_keys, int window) {
@@ -174,20 +93,6 @@ mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x
 
 }  // namespace
 
-std::shared_ptr<const Matrix> ReferenceKernels::make_matrix(MatrixWeights weights) const {
-  if (weights.bits == 0) return std::make_shared<DenseReferenceMatrix>(weights, dense_weight(weights));
-  if (weights.group_size < 32) return std::make_shared<DenseReferenceMatrix>(weights, dequantized_weight(weights));
-  return std::make_shared<QuantizedReferenceMatrix>(weights);
-}
-
-std::vector<mx::array> ReferenceKernels::multiply_all(const mx::array& x,
-                                                      std::span<const Matrix* const> matrices) const {
-  std::vector<mx::array> products;
-  products.reserve(matrices.size());
-  for (const Matrix* matrix : matrices) products.push_back(matrix->multiply(x));
-  return products;
-}
-
 KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
   const mx::Shape dims{shape.num_blocks, shape.block_tokens, shape.num_kv_heads, shape.head_dim};
   const mx::Dtype dtype = on_cpu() ? mx::float32 : mx::bfloat16;
@@ -209,17 +114,8 @@ mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { 
 
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
-mx::array ReferenceKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
-  return mx::multiply(mx::multiply(gate, mx::sigmoid(gate)), up);
-}
-
-mx::array ReferenceKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
-  const auto constant = [&](double value) { return mx::array(static_cast<float>(value), gate.dtype()); };
-  const mx::array cube = mx::power(gate, constant(3));
-  const mx::array inner =
-      mx::multiply(constant(std::sqrt(2 / std::numbers::pi)), mx::add(gate, mx::multiply(constant(0.044715), cube)));
-  const mx::array gelu = mx::multiply(mx::multiply(constant(0.5), gate), mx::add(constant(1), mx::tanh(inner)));
-  return mx::multiply(gelu, up);
+mx::array ReferenceKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
+  return mx::multiply(activation == GateActivation::kSilu ? silu(gate) : gelu_tanh(gate), up);
 }
 
 mx::array ReferenceKernels::scale(const mx::array& x, float factor) const {

@@ -15,6 +15,7 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
                                                     std::span<const Matrix* const> matrices) const override;
   /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
+  [[nodiscard]] std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const override;
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
@@ -22,8 +23,11 @@ class ReferenceKernels : public Kernels {
                                           float eps) const override;
   [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
   [[nodiscard]] mx::array add_bias(const mx::array& x, const mx::array& bias) const override;
-  [[nodiscard]] mx::array silu_multiply(const mx::array& gate, const mx::array& up) const override;
-  [[nodiscard]] mx::array gelu_multiply(const mx::array& gate, const mx::array& up) const override;
+  [[nodiscard]] mx::array gate_multiply(const mx::array& gate, const mx::array& up,
+                                        GateActivation activation) const override;
+  [[nodiscard]] Routing route(const mx::array& logits, const RoutingSpec& spec) const override;
+  [[nodiscard]] mx::array run_experts(const mx::array& x, const Routing& routing,
+                                      const ExpertMlps& mlps) const override;
   [[nodiscard]] mx::array scale(const mx::array& x, float factor) const override;
   [[nodiscard]] mx::array softcap(const mx::array& x, float cap) const override;
 

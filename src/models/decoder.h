@@ -85,7 +85,11 @@ class DecoderModel final : public Model {
   static std::size_t activations_per_token(const checkpoint::Config& config) {
     const auto size = [](int number) { return static_cast<std::size_t>(number); };
     const auto copy_of = [](std::size_t number) { return number + number / 16; };
-    const std::size_t mlp = 3 * size(config.intermediate_size) + copy_of(size(config.intermediate_size));
+    const auto mlp_of = [&](int width) { return 3 * size(width) + copy_of(size(width)); };
+    // Experts have a row for each token that they see, and their rows of what comes in and goes out are copies too.
+    const std::size_t experts = size(config.num_experts_per_tok) *
+                                (mlp_of(config.moe_intermediate_size) + 2 * copy_of(size(config.hidden_size)));
+    const std::size_t mlp = std::max(mlp_of(config.intermediate_size), experts);
     const std::size_t queries = size(config.num_attention_heads) * size(config.head_dim);
     const std::size_t keys = size(config.num_key_value_heads) * size(config.head_dim);
     return 3 * size(config.hidden_size) + std::max(mlp, 3 * queries + 3 * keys + copy_of(queries));

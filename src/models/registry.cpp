@@ -8,12 +8,12 @@ namespace redpoll::models {
 namespace {
 
 constexpr Family kFamilies[] = {
-    {"gemma2", make_gemma2},   {"gemma3_text", make_gemma3_text},
-    {"glm4", make_glm4},       {"granite", make_granite},
-    {"llama", make_llama},     {"mistral", make_mistral},
-    {"olmo2", make_olmo2},     {"phi3", make_phi3},
-    {"qwen2", make_qwen2},     {"qwen3", make_qwen3},
-    {"smollm3", make_smollm3},
+    {"gemma2", make_gemma2},       {"gemma3_text", make_gemma3_text},
+    {"glm4", make_glm4},           {"granite", make_granite},
+    {"llama", make_llama},         {"mistral", make_mistral},
+    {"olmo2", make_olmo2},         {"phi3", make_phi3},
+    {"qwen2", make_qwen2},         {"qwen3", make_qwen3},
+    {"qwen3_moe", make_qwen3_moe}, {"smollm3", make_smollm3},
 };
 
 }  // namespace
@@ -75,6 +75,31 @@ Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                               .head_dim = config.head_dim,
                               .rope = std::move(rope),
                               .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim))}};
+}
+
+Status check_experts(const checkpoint::Config& config) {
+  const auto missing = [&](const std::string& name) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the model's config: '" + name + "' is missing, which a model_type '" + config.model_type + "' needs",
+                name);
+  };
+  if (config.num_experts == 0) return missing("num_experts");
+  if (config.num_experts_per_tok == 0) return missing("num_experts_per_tok");
+  if (config.moe_intermediate_size == 0) return missing("moe_intermediate_size");
+  if (config.num_experts_per_tok > config.num_experts) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the model's config: 'num_experts_per_tok': expected at most " + std::to_string(config.num_experts) +
+                    ", which is num_experts, got " + std::to_string(config.num_experts_per_tok),
+                "num_experts_per_tok");
+  }
+  return {};
+}
+
+nn::MoeOptions moe_options(const checkpoint::Config& config) {
+  return {.hidden_size = config.hidden_size,
+          .intermediate_size = config.moe_intermediate_size,
+          .num_experts = config.num_experts,
+          .routing = {.top_k = config.num_experts_per_tok, .normalized = config.norm_topk_prob.value_or(false)}};
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {

@@ -13,6 +13,7 @@
 #include "kernels/kernels.h"
 #include "models/model.h"
 #include "nn/attention.h"
+#include "nn/moe.h"
 #include "nn/rope.h"
 
 namespace redpoll::models {
@@ -50,6 +51,10 @@ struct FamilyTraits {
 /// These attention options in each layer, with its window.
 [[nodiscard]] nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vector<int> windows);
 
+/// Fails unless the config says how many experts there are, how large they are and how many see a token.
+[[nodiscard]] Status check_experts(const checkpoint::Config& config);
+[[nodiscard]] nn::MoeOptions moe_options(const checkpoint::Config& config);
+
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_glm4(const nn::Scope& root, const checkpoint::Config& config);
@@ -60,6 +65,7 @@ Result<std::unique_ptr<Model>> make_olmo2(const nn::Scope& root, const checkpoin
 Result<std::unique_ptr<Model>> make_phi3(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_qwen3_moe(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_smollm3(const nn::Scope& root, const checkpoint::Config& config);
 
 }  // namespace redpoll::models

@@ -5,10 +5,7 @@
 
 namespace redpoll::nn {
 
-enum class GateActivation {
-  kSilu,
-  kGeluTanh,  // see Kernels::gelu_multiply
-};
+using kernels::GateActivation;
 
 struct MlpOptions {
   Bias bias = Bias::kNone;
@@ -29,9 +26,7 @@ class GatedMLP {
   /// x (tokens, hidden) -> (tokens, hidden)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
     const std::vector<mx::array> inner = Linear::apply_all({&gate_proj_, &up_proj_}, x, ctx);
-    const bool silu = activation_ == GateActivation::kSilu;
-    return down_proj_(
-        silu ? ctx.kernels.silu_multiply(inner[0], inner[1]) : ctx.kernels.gelu_multiply(inner[0], inner[1]), ctx);
+    return down_proj_(ctx.kernels.gate_multiply(inner[0], inner[1], activation_), ctx);
   }
 
  private:

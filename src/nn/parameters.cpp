@@ -5,6 +5,8 @@
 #include <mlx/transforms.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace redpoll::nn {
 namespace {
@@ -34,16 +36,24 @@ using Storage = std::shared_ptr<const void>;
 // Keeps both alive.
 Storage both(const Storage& a, const Storage& b) { return std::make_shared<std::pair<Storage, Storage>>(a, b); }
 
-int rows_in_file(const kernels::MatrixWeights& weights, RowSlice slice) {
-  return slice.of > 0 ? slice.of : weights.out_features;
+/// Rows [first, + count) of a matrix.
+kernels::MatrixWeights rows_of(const kernels::MatrixWeights& all, int first, int count) {
+  const auto cut = [&](std::span<const std::byte> bytes) {
+    const std::size_t row_bytes = bytes.size() / static_cast<std::size_t>(all.out_features);
+    return bytes.subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes);
+  };
+  kernels::MatrixWeights rows = all;
+  rows.out_features = count;
+  rows.weight = cut(all.weight);
+  rows.scales = cut(all.scales);
+  rows.biases = cut(all.biases);
+  return rows;
 }
 
-/// The bytes of the rows that are wanted.
-std::span<const std::byte> sliced(std::span<const std::byte> bytes, const kernels::MatrixWeights& weights,
-                                  RowSlice slice) {
-  const std::size_t row_bytes = bytes.size() / static_cast<std::size_t>(rows_in_file(weights, slice));
-  return bytes.subspan(static_cast<std::size_t>(slice.first) * row_bytes,
-                       static_cast<std::size_t>(weights.out_features) * row_bytes);
+std::vector<std::int64_t> with_columns(const std::vector<int>& rows, std::int64_t columns) {
+  std::vector<std::int64_t> shape(rows.begin(), rows.end());
+  shape.push_back(columns);
+  return shape;
 }
 
 // The first few of a list and how many there are, so that a checkpoint of another family does not print a thousand.
@@ -135,40 +145,72 @@ mx::array Scope::vector(std::string_view name, int size) const {
 }
 
 std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features, RowSlice slice) const {
-  kernels::MatrixWeights weights;
-  weights.out_features = out_features;
-  weights.in_features = in_features;
-  std::optional<checkpoint::Tensor> weight;
-  if (has("scales")) {
-    if (!add_quantization(weights, slice)) return nullptr;
-    weight =
-        expect("weight", {rows_in_file(weights, slice), static_cast<std::int64_t>(in_features) * weights.bits / 32});
-    if (weight && weight->dtype != DType::kU32) {
-      parameters_.record(full("weight") + " is quantized and must be U32");
-      return nullptr;
-    }
-  } else {
-    weight = expect("weight", {rows_in_file(weights, slice), in_features});
-    if (weight) {
-      const auto type = weight_type(weight->dtype);
-      if (!type) {
-        parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
-                           ", expected F32, F16 or BF16");
-        return nullptr;
-      }
-      weights.type = *type;
-    }
-  }
-  if (!weight) return nullptr;
-  weights.weight = sliced(weight->bytes, weights, slice);
-  weights.storage = both(weight->storage, weights.storage);
-  auto matrix = parameters_.kernels_.make_matrix(std::move(weights));
+  const auto all = read_matrix({slice.of > 0 ? slice.of : out_features}, in_features);
+  if (!all) return nullptr;
+  auto matrix = parameters_.kernels_.make_matrix(rows_of(*all, slice.first, out_features));
   parameters_.loaded_bytes_ += matrix->num_bytes();
   return matrix;
 }
 
+std::shared_ptr<const kernels::Experts> Scope::stacked_experts(int num_experts, int out_features,
+                                                               int in_features) const {
+  const auto all = read_matrix({num_experts, out_features}, in_features);
+  if (!all) return nullptr;
+  std::vector<kernels::MatrixWeights> weights;
+  for (int i = 0; i < num_experts; ++i) weights.push_back(rows_of(*all, i * out_features, out_features));
+  auto experts = parameters_.kernels_.make_experts(std::move(weights));
+  parameters_.loaded_bytes_ += experts->num_bytes();
+  return experts;
+}
+
+std::shared_ptr<const kernels::Experts> Scope::experts(std::string_view name, int num_experts, int out_features,
+                                                       int in_features) const {
+  std::vector<kernels::MatrixWeights> weights;
+  for (int i = 0; i < num_experts; ++i) {
+    const Scope expert = (*this)[i][name];
+    auto one = expert.read_matrix({out_features}, in_features);
+    if (!one) return nullptr;
+    const kernels::MatrixWeights& first = weights.empty() ? *one : weights.front();
+    if (one->bits != first.bits || one->group_size != first.group_size || one->type != first.type) {
+      parameters_.record(expert.full("weight") + " is stored unlike those of the other experts");
+      return nullptr;
+    }
+    weights.push_back(std::move(*one));
+  }
+  auto experts = parameters_.kernels_.make_experts(std::move(weights));
+  parameters_.loaded_bytes_ += experts->num_bytes();
+  return experts;
+}
+
+/// "weight" of shape (rows..., in_features), seen as one matrix of all rows.
+std::optional<kernels::MatrixWeights> Scope::read_matrix(const std::vector<int>& rows, int in_features) const {
+  kernels::MatrixWeights weights;
+  weights.out_features = std::accumulate(rows.begin(), rows.end(), 1, std::multiplies<>());
+  weights.in_features = in_features;
+  const bool is_quantized = has("scales");
+  if (is_quantized && !add_quantization(weights, rows)) return std::nullopt;
+  const std::int64_t columns =
+      is_quantized ? static_cast<std::int64_t>(in_features) * weights.bits / 32 : std::int64_t{in_features};
+  const std::optional<checkpoint::Tensor> weight = expect("weight", with_columns(rows, columns));
+  if (!weight) return std::nullopt;
+  const auto type = weight_type(weight->dtype);
+  if (is_quantized && weight->dtype != DType::kU32) {
+    parameters_.record(full("weight") + " is quantized and must be U32");
+    return std::nullopt;
+  }
+  if (!is_quantized && !type) {
+    parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
+                       ", expected F32, F16 or BF16");
+    return std::nullopt;
+  }
+  if (!is_quantized) weights.type = *type;
+  weights.weight = weight->bytes;
+  weights.storage = both(weight->storage, weights.storage);
+  return weights;
+}
+
 // Fills bits, group size, scales and biases from the config's quantization table and checks them against the tensors.
-bool Scope::add_quantization(kernels::MatrixWeights& weights, RowSlice slice) const {
+bool Scope::add_quantization(kernels::MatrixWeights& weights, const std::vector<int>& rows) const {
   const std::string module = prefix_.substr(0, prefix_.size() - 1);
   const auto spec = parameters_.checkpoint_.quantization.spec_for(module);
   if (!spec) {
@@ -186,7 +228,7 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights, RowSlice slice) co
                        std::to_string(spec->group_size) + " do not divide");
     return false;
   }
-  const std::vector<std::int64_t> shape = {rows_in_file(weights, slice), weights.in_features / spec->group_size};
+  const std::vector<std::int64_t> shape = with_columns(rows, weights.in_features / spec->group_size);
   const std::optional<checkpoint::Tensor> scales = expect("scales", shape);
   const std::optional<checkpoint::Tensor> biases = expect("biases", shape);
   if (!scales || !biases) return false;
@@ -198,8 +240,8 @@ bool Scope::add_quantization(kernels::MatrixWeights& weights, RowSlice slice) co
   weights.type = *type;
   weights.bits = spec->bits;
   weights.group_size = spec->group_size;
-  weights.scales = sliced(scales->bytes, weights, slice);
-  weights.biases = sliced(biases->bytes, weights, slice);
+  weights.scales = scales->bytes;
+  weights.biases = biases->bytes;
   weights.storage = both(scales->storage, biases->storage);
   return true;
 }

@@ -66,6 +66,13 @@ class Scope {
   /// "weight", (out_features, in_features), dense, or quantized if "scales" stands beside it. nullptr when recorded.
   [[nodiscard]] std::shared_ptr<const kernels::Matrix> matrix(int out_features, int in_features,
                                                               RowSlice slice = {}) const;
+  /// Matrices of one shape: stacked in this scope's "weight", (experts, out_features, in_features). nullptr when
+  /// recorded.
+  [[nodiscard]] std::shared_ptr<const kernels::Experts> stacked_experts(int num_experts, int out_features,
+                                                                        int in_features) const;
+  /// The same where each has a scope of its own, this one's [i][name].
+  [[nodiscard]] std::shared_ptr<const kernels::Experts> experts(std::string_view name, int num_experts,
+                                                                int out_features, int in_features) const;
   /// A (size) vector; float32 on a CPU, as stored elsewhere. Zeros when recorded.
   [[nodiscard]] mx::array vector(std::string_view name, int size) const;
   /// Tensors under this prefix that a model leaves unread on purpose, such as precomputed rotary frequencies.
@@ -77,7 +84,8 @@ class Scope {
   [[nodiscard]] std::string full(std::string_view name) const;
   [[nodiscard]] std::optional<checkpoint::Tensor> expect(std::string_view name,
                                                          const std::vector<std::int64_t>& shape) const;
-  [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights, RowSlice slice) const;
+  [[nodiscard]] std::optional<kernels::MatrixWeights> read_matrix(const std::vector<int>& rows, int in_features) const;
+  [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights, const std::vector<int>& rows) const;
 
   Parameters& parameters_;
   std::string prefix_;  // "" or ends with "."

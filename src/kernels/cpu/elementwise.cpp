@@ -34,12 +34,10 @@ mx::array for_each(Context& context, const mx::array& x, float number,
 
 }  // namespace
 
-mx::array CpuKernels::silu_multiply(const mx::array& gate, const mx::array& up) const {
-  return for_each_pair(*context_, gate, up, context_->loops.silu_multiply);
-}
-
-mx::array CpuKernels::gelu_multiply(const mx::array& gate, const mx::array& up) const {
-  return for_each_pair(*context_, gate, up, context_->loops.gelu_multiply);
+mx::array CpuKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
+  const Loops& loops = context_->loops;
+  const bool silu = activation == GateActivation::kSilu;
+  return for_each_pair(*context_, gate, up, silu ? loops.silu_multiply : loops.gelu_multiply);
 }
 
 mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {

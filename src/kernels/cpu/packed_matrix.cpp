@@ -1,6 +1,8 @@
 #include "kernels/cpu/packed_matrix.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/host_view.h"
@@ -13,101 +15,102 @@ constexpr std::int64_t kWorthAFork = std::int64_t{64} * 1024;
 /// Parts per thread, so that a thread that is held up leaves work to the others.
 constexpr std::int64_t kPartsPerThread = 8;
 
-/// Rows of x as a matmul loop reads them.
-struct Input {
-  const float* rows = nullptr;
-  std::int64_t stride = 0;
-};
-
 /// Rows as the loops of some matrices read them: all that have the same bits, groups and kind of activations.
-struct PreparedRows {
-  PreparedRows(Context& context, const PackedMatrix& matrix, const float* x, int rows)
-      : like(&matrix),
-        row_floats(matrix.loops().row_floats(matrix.packed())),
-        array(make_array({rows, static_cast<int>(row_floats)})) {
-    place(context, x, rows);
+class PreparedRows {
+ public:
+  explicit PreparedRows(const MatmulJob& job)
+      : like_(job.matrix),
+        x_(job.x),
+        num_rows_(job.num_rows),
+        row_floats_(job.matrix->loops().row_floats(job.matrix->packed())),
+        array_(make_array({job.num_rows, static_cast<int>(row_floats_)})),
+        tiles_of_block_(like_->loops().num_tiles(like_->packed(), kMaxRows)) {}
+
+  [[nodiscard]] bool serve(const MatmulJob& job) const {
+    const PackedWeights& mine = like_->packed();
+    const PackedWeights& other = job.matrix->packed();
+    return x_ == job.x && num_rows_ == job.num_rows && mine.bits == other.bits && mine.group_size == other.group_size &&
+           &like_->loops() == &job.matrix->loops();
   }
 
-  [[nodiscard]] bool serve(const PackedMatrix& matrix) const {
-    const PackedWeights& mine = like->packed();
-    const PackedWeights& other = matrix.packed();
-    return mine.bits == other.bits && mine.group_size == other.group_size && &like->loops() == &matrix.loops();
+  /// In tiles within blocks of kMaxRows rows.
+  [[nodiscard]] std::int64_t num_tiles() const {
+    return std::int64_t{num_rows_ / kMaxRows} * tiles_of_block_ +
+           like_->loops().num_tiles(like_->packed(), num_rows_ % kMaxRows);
+  }
+  [[nodiscard]] std::int64_t tiles_of_part() const {
+    return std::max<std::int64_t>(1, rows_per_part(like_->in_features()) * tiles_of_block_ / kMaxRows);
   }
 
-  const PackedMatrix* like;
-  std::size_t row_floats;
-  HostArray array;
+  void place(std::int64_t index) const {
+    const PackedWeights& packed = like_->packed();
+    const MatmulLoops& loops = like_->loops();
+    const std::int64_t first_of_block = index / tiles_of_block_ * kMaxRows;
+    const int rows_of_block = static_cast<int>(std::min<std::int64_t>(kMaxRows, num_rows_ - first_of_block));
+    const int tiles = loops.num_tiles(packed, rows_of_block);
+    const int tile = static_cast<int>(index % tiles_of_block_);
+    const std::int64_t first = first_of_block + first_of_row_tile(rows_of_block, tiles, tile);
+    const std::int64_t last = first_of_block + first_of_row_tile(rows_of_block, tiles, tile + 1);
+    loops.place_rows(packed, x_ + first * packed.in_features, static_cast<int>(last - first), row(first));
+  }
+
+  [[nodiscard]] float* row(std::int64_t index) const {
+    return array_.data + static_cast<std::size_t>(index) * row_floats_;
+  }
 
  private:
-  /// In tiles within blocks of kMaxRows rows.
-  void place(Context& context, const float* x, int rows) const {
-    const PackedWeights& packed = like->packed();
-    const MatmulLoops& loops = like->loops();
-    const int tiles_of_block = loops.num_tiles(packed, kMaxRows);
-    const std::int64_t num_tiles =
-        std::int64_t{rows / kMaxRows} * tiles_of_block + loops.num_tiles(packed, rows % kMaxRows);
-    const std::int64_t grain = std::max<std::int64_t>(1, rows_per_part(packed.in_features) * tiles_of_block / kMaxRows);
-    context.team.parallel_for(num_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first_of_block = i / tiles_of_block * kMaxRows;
-        const int rows_of_block = static_cast<int>(std::min<std::int64_t>(kMaxRows, rows - first_of_block));
-        const int tiles = loops.num_tiles(packed, rows_of_block);
-        const int tile = static_cast<int>(i % tiles_of_block);
-        const std::int64_t first = first_of_block + first_of_row_tile(rows_of_block, tiles, tile);
-        const std::int64_t last = first_of_block + first_of_row_tile(rows_of_block, tiles, tile + 1);
-        loops.place_rows(packed, x + first * packed.in_features, static_cast<int>(last - first),
-                         array.data + static_cast<std::size_t>(first) * row_floats);
-      }
-    });
-  }
+  const PackedMatrix* like_;
+  const float* x_;
+  int num_rows_;
+  std::size_t row_floats_;
+  HostArray array_;
+  int tiles_of_block_;
 };
 
-/// One matrix's share of the work. An item is one unit of output rows for one block of x rows; blocks that follow each
+/// One job's share of the work. An item is one unit of output rows for one block of x rows; blocks that follow each
 /// other find the unit's weights still in the cache.
 class Product {
  public:
-  Product(const PackedMatrix& matrix, Input input, int rows)
-      : matrix_(matrix),
-        input_(input),
-        rows_(rows),
-        num_blocks_((rows + kMaxRows - 1) / kMaxRows),
-        out_(make_array({rows, matrix.out_features()})) {}
+  Product(const MatmulJob& job, const PreparedRows& rows)
+      : job_(job), rows_(rows), num_blocks_((job.num_rows + kMaxRows - 1) / kMaxRows) {}
 
-  [[nodiscard]] std::int64_t num_items() const { return std::int64_t{matrix_.num_units()} * num_blocks_; }
+  [[nodiscard]] std::int64_t num_items() const { return std::int64_t{job_.matrix->num_units()} * num_blocks_; }
 
   void run(std::int64_t item) const {
+    const PackedMatrix& matrix = *job_.matrix;
     const int unit = static_cast<int>(item / num_blocks_);
     const std::int64_t first_row = item % num_blocks_ * kMaxRows;
-    const int column = unit * matrix_.unit_rows();
-    matrix_.loops().matmul(matrix_.packed(), unit,
-                           {.x = input_.rows + first_row * input_.stride,
-                            .out = out_.data + first_row * matrix_.out_features() + column,
-                            .num_rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, rows_ - first_row)),
-                            .out_stride = matrix_.out_features(),
-                            .num_columns = std::min(matrix_.unit_rows(), matrix_.out_features() - column)});
+    const int column = unit * matrix.unit_rows();
+    matrix.loops().matmul(matrix.packed(), unit,
+                          {.x = rows_.row(first_row),
+                           .out = job_.out + first_row * matrix.out_features() + column,
+                           .num_rows = static_cast<int>(std::min<std::int64_t>(kMaxRows, job_.num_rows - first_row)),
+                           .out_stride = matrix.out_features(),
+                           .num_columns = std::min(matrix.unit_rows(), matrix.out_features() - column)});
   }
-
-  [[nodiscard]] mx::array result() const { return out_.array; }
 
  private:
-  const PackedMatrix& matrix_;
-  Input input_;
-  int rows_;
+  const MatmulJob& job_;
+  const PreparedRows& rows_;
   int num_blocks_;
-  HostArray out_;
 };
 
-std::vector<Product> make_products(Context& context, const HostView& x, std::span<const PackedMatrix* const> matrices,
-                                   std::vector<PreparedRows>& prepared) {
-  std::vector<Product> products;
-  products.reserve(matrices.size());
-  for (const PackedMatrix* matrix : matrices) {
-    const int rows = static_cast<int>(x.size() / matrix->in_features());
-    auto same = std::ranges::find_if(prepared, [&](const PreparedRows& p) { return p.serve(*matrix); });
-    if (same == prepared.end()) same = prepared.emplace(same, context, *matrix, x.data(), rows);
-    products.emplace_back(*matrix, Input{same->array.data, static_cast<std::int64_t>(same->row_floats)}, rows);
-  }
-  return products;
+/// body(parts[i], k) for the k-th item of each part, count(part) of them, in one fork.
+template <typename Part, typename Count, typename Body>
+void for_each_item(ThreadTeam& team, const std::vector<Part>& parts, std::int64_t grain, Count count, Body body) {
+  std::int64_t all = 0;
+  for (const Part& part : parts) all += count(part);
+  team.parallel_for(all, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (const Part& part : parts) {
+      const std::int64_t num_items = count(part);
+      for (std::int64_t item = std::max<std::int64_t>(begin, 0); item < std::min(end, num_items); ++item) {
+        body(part, item);
+      }
+      begin -= num_items;
+      end -= num_items;
+      if (end <= 0) return;
+    }
+  });
 }
 
 const MatmulLoops& matmul_loops(const Loops& loops, Activations activations) {
@@ -152,29 +155,48 @@ mx::array PackedMatrix::multiply(const mx::array& x) const {
   return std::move(multiply_packed(*context_, x, {&self, 1}).front());
 }
 
+void multiply_jobs(Context& context, std::span<const MatmulJob> jobs) {
+  std::vector<PreparedRows> prepared;
+  std::vector<std::size_t> prepared_for;  // by job
+  prepared_for.reserve(jobs.size());
+  for (const MatmulJob& job : jobs) {
+    auto same = std::ranges::find_if(prepared, [&](const PreparedRows& rows) { return rows.serve(job); });
+    if (same == prepared.end()) same = prepared.insert(same, PreparedRows(job));
+    prepared_for.push_back(static_cast<std::size_t>(same - prepared.begin()));
+  }
+  if (prepared.empty()) return;
+  for_each_item(context.team, prepared, prepared.front().tiles_of_part(), std::mem_fn(&PreparedRows::num_tiles),
+                [](const PreparedRows& rows, std::int64_t tile) { rows.place(tile); });
+
+  std::vector<Product> products;
+  products.reserve(jobs.size());
+  std::int64_t items = 0;
+  std::int64_t work = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const PackedMatrix& matrix = *jobs[i].matrix;
+    products.emplace_back(jobs[i], prepared[prepared_for[i]]);
+    items += products.back().num_items();
+    work += std::int64_t{jobs[i].num_rows} * matrix.in_features() * matrix.out_features();
+  }
+  const std::int64_t parts = work < kWorthAFork ? 1 : kPartsPerThread * context.team.num_threads();
+  for_each_item(context.team, products, std::max<std::int64_t>(1, items / parts), std::mem_fn(&Product::num_items),
+                [](const Product& product, std::int64_t item) { product.run(item); });
+}
+
 std::vector<mx::array> multiply_packed(Context& context, const mx::array& x,
                                        std::span<const PackedMatrix* const> matrices) {
   const HostView view(x);
-  std::vector<PreparedRows> prepared;
-  const std::vector<Product> products = make_products(context, view, matrices, prepared);
-  std::int64_t items = 0;
-  std::int64_t work = 0;
-  for (const Product& product : products) items += product.num_items();
-  for (const PackedMatrix* matrix : matrices) work += view.size() * matrix->out_features();
-  const std::int64_t parts = work < kWorthAFork ? 1 : kPartsPerThread * context.team.num_threads();
-  context.team.parallel_for(items, std::max<std::int64_t>(1, items / parts), [&](std::int64_t begin, std::int64_t end) {
-    for (const Product& product : products) {
-      const std::int64_t count = product.num_items();
-      for (std::int64_t item = std::max<std::int64_t>(begin, 0); item < std::min(end, count); ++item) {
-        product.run(item);
-      }
-      begin -= count;
-      end -= count;
-    }
-  });
+  std::vector<MatmulJob> jobs;
   std::vector<mx::array> results;
-  results.reserve(products.size());
-  for (const Product& product : products) results.push_back(product.result());
+  jobs.reserve(matrices.size());
+  results.reserve(matrices.size());
+  for (const PackedMatrix* matrix : matrices) {
+    const int rows = static_cast<int>(view.size() / matrix->in_features());
+    HostArray out = make_array({rows, matrix->out_features()});
+    jobs.push_back({.matrix = matrix, .x = view.data(), .num_rows = rows, .out = out.data});
+    results.push_back(std::move(out.array));
+  }
+  multiply_jobs(context, jobs);
   return results;
 }
 

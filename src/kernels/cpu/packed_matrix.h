@@ -36,8 +36,17 @@ class PackedMatrix final : public Matrix {
   std::shared_ptr<std::byte> bytes_;
 };
 
-/// matrix->multiply(x) of each matrix. Activations are rounded once for all that want them in the same form, and one
-/// fork serves all.
+/// out (num_rows, out_features) = x (num_rows, in_features) times the matrix's transpose.
+struct MatmulJob {
+  const PackedMatrix* matrix = nullptr;
+  const float* x = nullptr;
+  int num_rows = 0;
+  float* out = nullptr;
+};
+
+/// Activations are rounded once for all jobs that want the same ones in the same form, and one fork serves all.
+void multiply_jobs(Context& context, std::span<const MatmulJob> jobs);
+/// matrix->multiply(x) of each matrix.
 [[nodiscard]] std::vector<mx::array> multiply_packed(Context& context, const mx::array& x,
                                                      std::span<const PackedMatrix* const> matrices);
 

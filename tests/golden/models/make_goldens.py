@@ -125,6 +125,21 @@ VARIANTS = {
     "phi3_f16": (dict(BASE, model_type="phi3", hidden_size=48, intermediate_size=64, tie_word_embeddings=False), mx.float16, 0, 0, 1),
     "qwen2_f16": (dict(BASE, model_type="qwen2", hidden_size=48, intermediate_size=64, rope_theta=1e6), mx.float16, 0, 0, 1),
     "qwen3_4bit_two_shards": (dict(BASE, model_type="qwen3", head_dim=32, rope_theta=1e6), mx.float16, 4, 4, 2),
+    # Layers 1 and 3 have experts, layer 2 an MLP.
+    "qwen3_moe_4bit": (
+        dict(BASE, model_type="qwen3_moe", num_hidden_layers=3, head_dim=16, hidden_size=32, intermediate_size=64, moe_intermediate_size=32, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[1]),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    "qwen3_moe_f16": (
+        dict(BASE, model_type="qwen3_moe", head_dim=16, hidden_size=32, intermediate_size=32, moe_intermediate_size=16, num_experts=4, num_experts_per_tok=3, norm_topk_prob=False, decoder_sparse_step=2, mlp_only_layers=[]),
+        mx.float16,
+        0,
+        0,
+        1,
+    ),
     "qwen3_untied_6bit": (
         dict(BASE, model_type="qwen3", head_dim=32, rope_theta=1e6, tie_word_embeddings=False),
         mx.bfloat16,
@@ -151,6 +166,8 @@ SEEDS = {
     "glm4_4bit": 11,
     "phi3_longrope_4bit": 12,
     "phi3_f16": 13,
+    "qwen3_moe_4bit": 14,
+    "qwen3_moe_f16": 15,
 }
 
 
@@ -169,6 +186,16 @@ def randomize(model, dtype):
         return (mx.random.normal(parameter.shape) * (1.5 / parameter.shape[-1] ** 0.5)).astype(dtype)
 
     model.update(tree_map(draw, model.parameters()))
+    for module in model.modules():
+        if "switch_mlp" in module:
+            tie_experts(module)
+
+
+def tie_experts(moe):
+    """The last expert is the first one again: wherever they tie, either choice is right."""
+    moe.gate.weight[-1] = moe.gate.weight[0]
+    for name in ["gate_proj", "up_proj", "down_proj"]:
+        moe.switch_mlp[name].weight[-1] = moe.switch_mlp[name].weight[0]
 
 
 def quantize(model, config, bits, embedding_bits):

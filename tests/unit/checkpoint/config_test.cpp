@@ -150,8 +150,10 @@ TEST(ConfigTest, WrongTypesAndMissingTypeAreErrors) {
   EXPECT_EQ(message(with("tie_word_embeddings", "1")), "'tie_word_embeddings': expected a boolean, got number 1");
   EXPECT_EQ(message(with("layer_types", "[1]")),
             "'layer_types': expected an array of strings, one element is a number");
-  EXPECT_EQ(message(with("no_rope_layers", "[1,2]")), "'no_rope_layers': expected an array of 0 and 1, got 2");
-  EXPECT_EQ(message(with("no_rope_layers", "[true]")), "'no_rope_layers': expected an array of 0 and 1, got true");
+  EXPECT_EQ(message(with("no_rope_layers", "[1,2]")),
+            "'no_rope_layers': expected an array of whole numbers from 0 to 1, got 2");
+  EXPECT_EQ(message(with("no_rope_layers", "[true]")),
+            "'no_rope_layers': expected an array of whole numbers from 0 to 1, got true");
   EXPECT_EQ(message(with("rope_parameters", "3")), "'rope_parameters': expected an object, got number 3");
 }
 

@@ -71,18 +71,21 @@ class GoldenEngineTest : public testing::TestWithParam<std::string> {
 TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
   constexpr int kNumRequests = 6;
   std::vector<Collected> alone;
-  std::size_t bytes_per_block = 0;
+  std::size_t one_request = 0;  // bytes of a cache that holds one request of 96 tokens
   std::size_t weight_bytes = 0;
   {
     const auto engine = start({.max_batch = 1, .step_tokens = 512, .block_tokens = 8, .context_length = 96});
     const EngineStats stats = engine->stats();
-    bytes_per_block = stats.kv_bytes_total / static_cast<std::size_t>(stats.blocks_total);
+    for (const KvGroupStats& group : stats.kv_groups) {
+      const int num_blocks = group.window == 0 ? 96 / 8 : cache::blocks_spanned(group.window, 8);
+      one_request += static_cast<std::size_t>(num_blocks) * group.bytes_per_block;
+    }
     weight_bytes = stats.weight_bytes;
     for (int i = 0; i < kNumRequests; ++i) alone.push_back(run(*engine, make(i)));
   }
-  // Blocks for one request of 96 tokens and a third of another.
+  // Room for one request and a third of another.
   EngineOptions options{.max_batch = 4, .step_tokens = 13, .block_tokens = 8, .context_length = 96};
-  options.memory_budget_bytes = weight_bytes + 16 * bytes_per_block + start(options)->stats().step_bytes;
+  options.memory_budget_bytes = weight_bytes + one_request / 3 * 4 + start(options)->stats().step_bytes;
   const auto engine = start(options);
   std::vector<Running> together;
   for (int i = 0; i < kNumRequests; ++i) together.push_back(submit(*engine, make(i)));
@@ -98,7 +101,7 @@ TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenEngineTest,
                          testing::Values("llama_interleaved_linear_rope_4bit", "qwen3_untied_6bit", "qwen2_f16",
-                                         "gemma2_capped", "gemma3_text_windows_4bit", "smollm3_4bit"),
+                                         "gemma2_capped", "gemma3_text_windows_4bit", "smollm3_4bit", "qwen3_moe_4bit"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

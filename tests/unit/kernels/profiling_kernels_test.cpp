@@ -91,11 +91,22 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_EQ(bits_of(got.normalized), bits_of(want.normalized));
   EXPECT_EQ(bits_of(measured_.add(x, y)), bits_of(plain_.add(x, y)));
   EXPECT_EQ(bits_of(measured_.add_bias(x, weight)), bits_of(plain_.add_bias(x, weight)));
-  EXPECT_EQ(bits_of(measured_.silu_multiply(x, y)), bits_of(plain_.silu_multiply(x, y)));
-  EXPECT_EQ(bits_of(measured_.gelu_multiply(x, y)), bits_of(plain_.gelu_multiply(x, y)));
+  EXPECT_EQ(bits_of(measured_.gate_multiply(x, y, GateActivation::kSilu)),
+            bits_of(plain_.gate_multiply(x, y, GateActivation::kSilu)));
+  EXPECT_EQ(bits_of(measured_.gate_multiply(x, y, GateActivation::kGeluTanh)),
+            bits_of(plain_.gate_multiply(x, y, GateActivation::kGeluTanh)));
   EXPECT_EQ(bits_of(measured_.scale(x, 2)), bits_of(plain_.scale(x, 2)));
   EXPECT_EQ(bits_of(measured_.softcap(x, 2)), bits_of(plain_.softcap(x, 2)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
+
+  const auto one = dense_matrix(8, 8, WeightType::kF32);
+  const Routing routing = measured_.route(random_array({3, 2}, 5), {.top_k = 1});
+  const auto run = [&](const Kernels& kernels) {
+    const auto experts = kernels.make_experts({one->view, one->view});
+    return bits_of(
+        kernels.run_experts(random_array({3, 8}, 6), routing, {.gate = experts, .up = experts, .down = experts}));
+  };
+  EXPECT_EQ(run(measured_), run(plain_));
 
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
   const RopeSpec spec{
@@ -118,9 +129,9 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
     EXPECT_EQ(totals.calls, 1U) << key.first;
     names.push_back(key.first);
   }
-  EXPECT_THAT(
-      names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "gelu and multiply",
-                                  "scale", "softcap", "take rows", "rope", "write K and V", "attention", "copy block"));
+  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply",
+                                          "gelu and multiply", "scale", "softcap", "take rows", "route", "experts",
+                                          "rope", "write K and V", "attention", "copy block"));
 }
 
 TEST_F(ProfilingKernelsTest, AttentionIsNamedByItsHeadsHoweverQueriesLie) {
@@ -172,7 +183,7 @@ TEST(KernelProfileTest, ClearsTotalsAndMergesTables) {
 TEST(MakeKernelsTest, MeasuresWhenThereIsAProfile) {
   const auto profile = std::make_shared<KernelProfile>();
   const auto kernels = make_kernels({.num_threads = 1, .profile = profile});
-  (void)kernels->silu_multiply(random_array({2, 4}, 1), random_array({2, 4}, 2));
+  (void)kernels->gate_multiply(random_array({2, 4}, 1), random_array({2, 4}, 2), GateActivation::kSilu);
   EXPECT_EQ(profile->operations().size(), 1U);
 }
 

@@ -96,6 +96,20 @@ TEST(FamilyConfigTest, LayerTypesSayWhichLayersHaveAWindow) {
   EXPECT_THAT(windows_of("qwen2_f16", {full, full}), ElementsAre(0, 0)) << "use_sliding_window is false";
 }
 
+TEST(FamilyConfigTest, ExpertsAreCounted) {
+  const auto error_with = [](const std::function<void(checkpoint::Config&)>& change) {
+    return error_of("qwen3_moe_4bit", change).message;
+  };
+  EXPECT_EQ(error_with([](auto& config) { config.num_experts = 0; }),
+            "the model's config: 'num_experts' is missing, which a model_type 'qwen3_moe' needs");
+  EXPECT_EQ(error_with([](auto& config) { config.num_experts_per_tok = 0; }),
+            "the model's config: 'num_experts_per_tok' is missing, which a model_type 'qwen3_moe' needs");
+  EXPECT_EQ(error_with([](auto& config) { config.moe_intermediate_size = 0; }),
+            "the model's config: 'moe_intermediate_size' is missing, which a model_type 'qwen3_moe' needs");
+  EXPECT_EQ(error_with([](auto& config) { config.num_experts_per_tok = 7; }),
+            "the model's config: 'num_experts_per_tok': expected at most 6, which is num_experts, got 7");
+}
+
 TEST(FamilyConfigTest, FamiliesWithoutWindowsRefuseThem) {
   for (const char* golden : {"llama_bias_llama3_rope", "qwen2_f16", "granite_4bit", "olmo2_bf16", "smollm3_4bit"}) {
     const Error error = error_of(golden, [](auto& config) {

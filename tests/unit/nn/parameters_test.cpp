@@ -55,6 +55,35 @@ TEST_F(ParametersTest, LoadsWhatIsThere) {
   EXPECT_EQ(load_linear(Bias::kRequired), "");
 }
 
+TEST_F(ParametersTest, LoadsExpertsThatAreStackedOrApart) {
+  add("stacked.up_proj.weight", DType::kF16, {3, 64, 32});
+  for (const char* expert : {"0", "1", "2"}) {
+    add(std::string("experts.") + expert + ".up_proj.weight", DType::kF16, {64, 32});
+  }
+  Parameters parameters(checkpoint_, *kernels_);
+  const auto stacked = parameters.root()["stacked"]["up_proj"].stacked_experts(3, 64, 32);
+  const auto apart = parameters.root()["experts"].experts("up_proj", 3, 64, 32);
+  ASSERT_TRUE(parameters.finish()) << parameters.finish().error().message;
+  EXPECT_EQ(stacked->num_experts(), 3);
+  EXPECT_EQ(apart->num_bytes(), stacked->num_bytes());
+  EXPECT_EQ(parameters.loaded_bytes(), 2 * stacked->num_bytes());
+}
+
+TEST_F(ParametersTest, SaysWhatIsWrongWithExperts) {
+  add("stacked.up_proj.weight", DType::kF16, {2, 64, 32});
+  add("experts.0.up_proj.weight", DType::kF16, {64, 32});
+  add("experts.1.up_proj.weight", DType::kF32, {64, 32});
+  add("experts.0.down_proj.weight", DType::kF32, {64, 32});
+  Parameters parameters(checkpoint_, *kernels_);
+  EXPECT_EQ(parameters.root()["stacked"]["up_proj"].stacked_experts(3, 64, 32), nullptr);
+  EXPECT_EQ(parameters.root()["experts"].experts("up_proj", 2, 64, 32), nullptr);
+  EXPECT_EQ(parameters.root()["experts"].experts("down_proj", 2, 64, 32), nullptr);
+  EXPECT_EQ(parameters.finish().error().message,
+            "some-model does not hold the tensors of a llama model: stacked.up_proj.weight has shape (2, 64, 32), "
+            "expected (3, 64, 32); experts.1.up_proj.weight is stored unlike those of the other experts; "
+            "experts.1.down_proj.weight is missing");
+}
+
 TEST_F(ParametersTest, ListsEveryProblemAtOnce) {
   add("proj.weight", DType::kF16, {32, 64});
   EXPECT_EQ(load_linear(Bias::kRequired),

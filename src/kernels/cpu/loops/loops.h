@@ -103,6 +103,8 @@ struct Loops {
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*gelu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*scale)(const float* x, float factor, std::int64_t size, float* out);
+  /// out += factor * x
+  void (*add_scaled)(const float* x, float factor, std::int64_t size, float* out);
   /// out = cap * tanh(x / cap)
   void (*softcap)(const float* x, float cap, std::int64_t size, float* out);
 };

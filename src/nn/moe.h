@@ -1,0 +1,46 @@
+// SparseMoe: a router sends each token to a few of many gated MLPs.
+#pragma once
+
+#include <memory>
+
+#include "nn/linear.h"
+
+namespace redpoll::nn {
+
+struct MoeOptions {
+  int hidden_size = 0;
+  int intermediate_size = 0;  // of each expert
+  int num_experts = 0;
+  kernels::RoutingSpec routing = {};
+  kernels::GateActivation activation = kernels::GateActivation::kSilu;
+};
+
+/// The router is "gate". Experts' "gate_proj", "up_proj" and "down_proj" are stacked in "switch_mlp", as MLX writes
+/// them, or apart in "experts.0", "experts.1" and so on.
+class SparseMoe {
+ public:
+  SparseMoe(const Scope& scope, const MoeOptions& options)
+      : gate_(scope["gate"], options.hidden_size, options.num_experts), routing_(options.routing) {
+    const auto load = [&](std::string_view name, int out_features, int in_features) {
+      const Scope stacked = scope["switch_mlp"][name];
+      return stacked.has("weight") ? stacked.stacked_experts(options.num_experts, out_features, in_features)
+                                   : scope["experts"].experts(name, options.num_experts, out_features, in_features);
+    };
+    experts_ = {.gate = load("gate_proj", options.intermediate_size, options.hidden_size),
+                .up = load("up_proj", options.intermediate_size, options.hidden_size),
+                .down = load("down_proj", options.hidden_size, options.intermediate_size),
+                .activation = options.activation};
+  }
+
+  /// x (tokens, hidden) -> (tokens, hidden)
+  [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
+    return ctx.kernels.run_experts(x, ctx.kernels.route(gate_(x, ctx), routing_), experts_);
+  }
+
+ private:
+  Linear gate_;
+  kernels::RoutingSpec routing_;
+  kernels::ExpertMlps experts_;
+};
+
+}  // namespace redpoll::nn
