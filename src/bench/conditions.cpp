@@ -62,6 +62,10 @@ json::object to_json(const Conditions& conditions) {
 double kv_bytes_read(const engine::EngineStats& stats, double context, int num_tokens) {
   double bytes = 0;
   for (const engine::KvGroupStats& group : stats.kv_groups) {
+    if (group.kind == cache::CacheKind::kRecurrent) {
+      bytes += static_cast<double>(group.bytes_per_block);
+      continue;
+    }
     const double seen = group.window == 0 ? context : std::min<double>(context, group.window + num_tokens - 1);
     bytes += seen * static_cast<double>(group.bytes_per_block) / stats.block_tokens;
   }

@@ -34,7 +34,7 @@ Status check_cache(const EngineBenchOptions& options, int depth, int batch, cons
   for (const engine::KvGroupStats& group : stats.kv_groups) {
     const int all = (tokens + stats.block_tokens - 1) / stats.block_tokens;
     const int each = group.window == 0 ? all : std::min(all, cache::blocks_spanned(group.window, stats.block_tokens));
-    const std::int64_t blocks = std::int64_t{batch} * each;
+    const std::int64_t blocks = std::int64_t{batch} * (group.kind == cache::CacheKind::kRecurrent ? 1 : each);
     if (blocks <= group.blocks_total) continue;
     return fail(ErrorCode::kInvalidArgument, "a batch of " + std::to_string(batch) + " at depth " +
                                                  std::to_string(depth) + " needs " + std::to_string(blocks) +

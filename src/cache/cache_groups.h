@@ -9,6 +9,7 @@ namespace redpoll::cache {
 enum class CacheKind {
   kNone,       // nothing of its own: it reads what another layer has written
   kAttention,  // K and V of every token that one may still see; blocks of tokens
+  kRecurrent,  // one state of all tokens so far; a block holds it
 };
 
 struct LayerCache {
@@ -17,17 +18,26 @@ struct LayerCache {
   int head_dim = 0;
   int window = 0;  // tokens that one sees, itself the last of them; 0: all before it too
 
+  // kRecurrent: see kernels::StateShape.
+  int conv_tokens = 0;
+  int conv_channels = 0;
+  int num_heads = 0;
+  int key_dim = 0;
+  int value_dim = 0;
+
   bool operator==(const LayerCache&) const = default;
 };
 
 /// Layers that need the blocks of the same tokens, whatever a block takes in each of them: those that see all tokens,
-/// and those of one window.
+/// those of one window, and those that have a state.
 struct CacheGroup {
+  CacheKind kind = CacheKind::kAttention;
   int window = 0;
   std::vector<int> layers;  // ascending indices
 };
 
-/// In the order in which each need first appears. The single place that decides which layers share block tables.
+/// In the order in which each need first appears, states last. The single place that decides which layers share block
+/// tables.
 [[nodiscard]] std::vector<CacheGroup> make_cache_groups(const std::vector<LayerCache>& layers);
 
 /// Blocks in which this many tokens in a row stand at most, wherever they begin.

@@ -5,12 +5,10 @@
 
 namespace redpoll::cache {
 
-CachePools::CachePools(int block_tokens, std::span<const GroupPool> groups) : block_tokens_(block_tokens) {
+CachePools::CachePools(int block_tokens, std::span<const GroupPool> groups)
+    : block_tokens_(block_tokens), groups_(groups.begin(), groups.end()) {
   CHECK(block_tokens > 0, "a block holds at least one token");
-  for (const GroupPool& group : groups) {
-    windows_.push_back(group.window);
-    pools_.emplace_back(group.num_blocks);
-  }
+  for (const GroupPool& group : groups) pools_.emplace_back(group.num_blocks);
 }
 
 int CachePools::num_used() const {

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "cache/block_pool.h"
+#include "cache/cache_groups.h"
 
 namespace redpoll::cache {
 
 /// A group's share of the memory.
 struct GroupPool {
+  CacheKind kind = CacheKind::kAttention;
   int window = 0;  // see CacheGroup
   int num_blocks = 0;
 };
@@ -21,7 +23,8 @@ class CachePools {
 
   [[nodiscard]] int block_tokens() const { return block_tokens_; }
   [[nodiscard]] int num_groups() const { return static_cast<int>(pools_.size()); }
-  [[nodiscard]] int window(int group) const { return windows_[static_cast<std::size_t>(group)]; }
+  [[nodiscard]] CacheKind kind(int group) const { return groups_[static_cast<std::size_t>(group)].kind; }
+  [[nodiscard]] int window(int group) const { return groups_[static_cast<std::size_t>(group)].window; }
   [[nodiscard]] BlockPool& pool(int group) { return pools_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] const BlockPool& pool(int group) const { return pools_[static_cast<std::size_t>(group)]; }
 
@@ -31,8 +34,8 @@ class CachePools {
 
  private:
   int block_tokens_;
-  std::vector<int> windows_;  // by group
-  std::vector<BlockPool> pools_;
+  std::vector<GroupPool> groups_;
+  std::vector<BlockPool> pools_;  // by group
 };
 
 }  // namespace redpoll::cache

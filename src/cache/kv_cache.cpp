@@ -13,14 +13,29 @@ kernels::KvStorage make_storage(const kernels::Kernels& kernels, const LayerCach
                                   .head_dim = layer.head_dim});
 }
 
+kernels::StateStorage make_states(const kernels::Kernels& kernels, const LayerCache& layer, int num_states) {
+  return kernels.make_state_storage({.num_states = num_states,
+                                     .conv_tokens = layer.conv_tokens,
+                                     .conv_channels = layer.conv_channels,
+                                     .num_heads = layer.num_heads,
+                                     .key_dim = layer.key_dim,
+                                     .value_dim = layer.value_dim});
+}
+
 }  // namespace
 
 std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<LayerCache>& layers,
                             const CacheGroup& group, int block_tokens) {
   std::size_t bytes = 0;
   for (const int layer : group.layers) {
-    const kernels::KvStorage one = make_storage(kernels, layers[static_cast<std::size_t>(layer)], 1, block_tokens);
-    bytes += one.keys.nbytes() + one.values.nbytes();
+    const LayerCache& cache = layers[static_cast<std::size_t>(layer)];
+    if (group.kind == CacheKind::kRecurrent) {
+      const kernels::StateStorage one = make_states(kernels, cache, 1);
+      bytes += one.convolution.nbytes() + (cache.num_heads > 0 ? one.memory.nbytes() : 0);
+    } else {
+      const kernels::KvStorage one = make_storage(kernels, cache, 1, block_tokens);
+      bytes += one.keys.nbytes() + one.values.nbytes();
+    }
   }
   return bytes;
 }
@@ -32,20 +47,32 @@ KvCache::KvCache(const kernels::Kernels& kernels, KvCacheShape shape)
 }
 
 void KvCache::copy_block(BlockCopy copy) {
-  for (const int layer : groups_[static_cast<std::size_t>(copy.group)].layers) {
-    kernels_.copy_block(layers_[static_cast<std::size_t>(layer)], copy.from, copy.to);
+  const CacheGroup& group = groups_[static_cast<std::size_t>(copy.group)];
+  for (const int layer : group.layers) {
+    const auto at = static_cast<std::size_t>(layer);
+    if (group.kind == CacheKind::kRecurrent) {
+      kernels_.copy_state(states_[at], copy.from, copy.to);
+    } else {
+      kernels_.copy_block(layers_[at], copy.from, copy.to);
+    }
   }
 }
 
 void KvCache::reset() {
   layers_.clear();  // before the new memory is asked for: both together may not fit
+  states_.clear();
   layers_.resize(shape_.layers.size());
+  states_.resize(shape_.layers.size());
   for (int index = 0; const CacheGroup& group : groups_) {
+    const int num_blocks = shape_.num_blocks[static_cast<std::size_t>(index)];
     for (const int layer : group.layers) {
       const auto at = static_cast<std::size_t>(layer);
-      layers_[at] = make_storage(kernels_, shape_.layers[at], shape_.num_blocks[static_cast<std::size_t>(index)],
-                                 shape_.block_tokens);
-      layers_[at].group = index;
+      if (group.kind == CacheKind::kRecurrent) {
+        states_[at] = make_states(kernels_, shape_.layers[at], num_blocks);
+      } else {
+        layers_[at] = make_storage(kernels_, shape_.layers[at], num_blocks, shape_.block_tokens);
+        layers_[at].group = index;
+      }
     }
     ++index;
   }

@@ -1,5 +1,5 @@
-// KvCache: the memory behind the block ids: K and V of every layer for every block of its group's pool. Knows no
-// sequences.
+// KvCache: the memory behind the block ids: K and V of every layer for every block of its group's pool, or states.
+// Knows no sequences.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,9 @@ class KvCache {
  public:
   KvCache(const kernels::Kernels& kernels, KvCacheShape shape);
 
-  /// One per layer, in the layers' order, empty where a layer has nothing of its own; forward passes write here.
+  /// One per layer, in the layers' order, empty where a layer has none of its own; forward passes write here.
   [[nodiscard]] std::vector<kernels::KvStorage>& layers() { return layers_; }
+  [[nodiscard]] std::vector<kernels::StateStorage>& states() { return states_; }
   void copy_block(BlockCopy copy);
   /// Fresh zero-filled memory. After a forward pass has thrown, nobody knows what the old one holds.
   void reset();
@@ -37,6 +38,7 @@ class KvCache {
   KvCacheShape shape_;
   std::vector<CacheGroup> groups_;
   std::vector<kernels::KvStorage> layers_;
+  std::vector<kernels::StateStorage> states_;
 };
 
 }  // namespace redpoll::cache

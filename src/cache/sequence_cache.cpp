@@ -1,9 +1,8 @@
 #include "cache/sequence_cache.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
-
-#include "cache/cache_groups.h"
 
 namespace redpoll::cache {
 
@@ -19,8 +18,24 @@ SequenceCache& SequenceCache::operator=(SequenceCache&& other) noexcept {
   return *this;
 }
 
-int SequenceCache::blocks_for(int num_tokens) const {
+/// The entries of the group's table for so many tokens.
+int SequenceCache::blocks_for(int group, int num_tokens) const {
+  if (kind(group) == CacheKind::kRecurrent) return num_tokens > 0 ? 1 : 0;
   return (num_tokens + pools_->block_tokens() - 1) / pools_->block_tokens();
+}
+
+/// Of these, those that will not be written any more.
+int SequenceCache::whole_blocks(int group, int num_tokens) const {
+  return kind(group) == CacheKind::kRecurrent ? 0 : num_tokens / pools_->block_tokens();
+}
+
+int SequenceCache::tokens_in(int group, int num_blocks) const {
+  if (kind(group) == CacheKind::kRecurrent) return num_blocks > 0 ? std::numeric_limits<int>::max() : 0;
+  return num_blocks * pools_->block_tokens();
+}
+
+int SequenceCache::num_more(int group, int num_tokens) const {
+  return std::max(blocks_for(group, num_tokens) - static_cast<int>(at(group).blocks.size()), 0);
 }
 
 /// Of the group's table, for a token that follows `num_tokens` others.
@@ -30,31 +45,33 @@ int SequenceCache::first_needed(int group, int num_tokens) const {
 }
 
 bool SequenceCache::ensure_capacity(int num_tokens) {
-  const int num_more = blocks_for(num_tokens) - table_length();
-  if (num_more <= 0) return true;
-  for (int group = 0; group < pools_->num_groups(); ++group) {
-    if (num_more > pools_->pool(group).num_free()) return false;
+  for (int group = 0; group < num_groups(); ++group) {
+    if (num_more(group, num_tokens) > pools_->pool(group).num_free()) return false;
   }
-  make_room(num_more);
-  for (int group = 0; group < pools_->num_groups(); ++group) {
-    for (int i = 0; i < num_more; ++i) at(group).blocks.push_back(*pools_->pool(group).allocate());
+  make_room(num_tokens);
+  for (int group = 0; group < num_groups(); ++group) {
+    for (int i = num_more(group, num_tokens); i > 0; --i) {
+      at(group).blocks.push_back(*pools_->pool(group).allocate());
+    }
   }
   return true;
 }
 
 /// Before blocks are taken, so that none is lost when there is no memory for its number.
-void SequenceCache::make_room(int num_more) {
-  for (Table& table : tables_) {
-    const std::size_t needed = table.blocks.size() + static_cast<std::size_t>(num_more);
-    if (needed > table.blocks.capacity()) table.blocks.reserve(std::max(needed, 2 * table.blocks.capacity()));
+void SequenceCache::make_room(int num_tokens) {
+  for (int group = 0; group < num_groups(); ++group) {
+    std::vector<BlockId>& blocks = at(group).blocks;
+    const auto needed = static_cast<std::size_t>(blocks_for(group, num_tokens));
+    if (needed > blocks.capacity()) blocks.reserve(std::max(needed, 2 * blocks.capacity()));
   }
 }
 
 void SequenceCache::advance(int num_tokens) {
   num_computed_ += num_tokens;
   CHECK(num_computed_ <= capacity(), "tokens were computed that have no place");
-  for (int group = 0; group < pools_->num_groups(); ++group) {
-    leave_behind(group, std::min(first_needed(group, num_computed_), table_length()));
+  for (int group = 0; group < num_groups(); ++group) {
+    const int length = static_cast<int>(at(group).blocks.size());
+    leave_behind(group, std::min(first_needed(group, num_computed_), length));
   }
 }
 
@@ -67,9 +84,11 @@ void SequenceCache::leave_behind(int group, int num_blocks) {
 }
 
 bool SequenceCache::can_resume_at(int num_tokens) const {
+  if (num_tokens == 0) return true;
   if (num_tokens > num_computed_) return false;
-  for (int group = 0; group < pools_->num_groups(); ++group) {
-    if (num_tokens > 0 && at(group).num_left_behind > first_needed(group, num_tokens)) return false;
+  for (int group = 0; group < num_groups(); ++group) {
+    if (kind(group) == CacheKind::kRecurrent && num_tokens != num_computed_) return false;
+    if (at(group).num_left_behind > first_needed(group, num_tokens)) return false;
   }
   return true;
 }
@@ -77,9 +96,9 @@ bool SequenceCache::can_resume_at(int num_tokens) const {
 void SequenceCache::truncate(int num_tokens) {
   if (num_tokens == 0) return release();
   CHECK(can_resume_at(num_tokens), "a cache cannot go back to what it has left behind");
-  const auto num_kept = static_cast<std::size_t>(blocks_for(num_tokens));
-  for (int group = 0; group < pools_->num_groups(); ++group) {
+  for (int group = 0; group < num_groups(); ++group) {
     std::vector<BlockId>& blocks = at(group).blocks;
+    const auto num_kept = static_cast<std::size_t>(blocks_for(group, num_tokens));
     for (; blocks.size() > num_kept; blocks.pop_back()) pools_->pool(group).release(blocks.back());
   }
   num_computed_ = num_tokens;
@@ -100,12 +119,12 @@ void SequenceCache::release() {
 std::optional<SequenceCache::Fork> SequenceCache::fork(int num_tokens) const {
   CHECK(can_resume_at(num_tokens), "a fork cannot hold what its origin does not");
   Fork fork{.cache = SequenceCache(*pools_), .copies = {}};
-  const int num_whole = num_tokens / pools_->block_tokens();
   fork.copies.reserve(tables_.size());
-  fork.cache.make_room(num_whole);
-  for (int group = 0; group < pools_->num_groups(); ++group) {
+  fork.cache.make_room(num_tokens);
+  for (int group = 0; group < num_groups(); ++group) {
     Table& table = fork.cache.at(group);
-    table.num_left_behind = first_needed(group, num_tokens);
+    const int num_whole = whole_blocks(group, num_tokens);
+    table.num_left_behind = std::min(first_needed(group, num_tokens), num_whole);
     table.blocks.assign(static_cast<std::size_t>(num_whole), kNoBlock);
     for (int i = table.num_left_behind; i < num_whole; ++i) {
       const BlockId block = at(group).blocks[static_cast<std::size_t>(i)];
@@ -114,12 +133,12 @@ std::optional<SequenceCache::Fork> SequenceCache::fork(int num_tokens) const {
     }
   }
   fork.cache.num_computed_ = num_tokens;
-  if (num_tokens % pools_->block_tokens() == 0) return fork;
   if (!fork.cache.ensure_capacity(num_tokens)) return std::nullopt;
-  for (int group = 0; group < pools_->num_groups(); ++group) {
-    fork.copies.push_back({.group = group,
-                           .from = at(group).blocks[static_cast<std::size_t>(num_whole)],
-                           .to = fork.cache.at(group).blocks.back()});
+  for (int group = 0; group < num_groups(); ++group) {
+    const auto num_whole = static_cast<std::size_t>(whole_blocks(group, num_tokens));
+    const Table& table = fork.cache.at(group);
+    if (table.blocks.size() == num_whole) continue;
+    fork.copies.push_back({.group = group, .from = at(group).blocks[num_whole], .to = table.blocks.back()});
   }
   return fork;
 }
@@ -130,24 +149,33 @@ int SequenceCache::num_held() const {
   return num_blocks;
 }
 
-int SequenceCache::reachable_capacity() const {
-  int num_free = pools_->num_groups() == 0 ? 0 : pools_->pool(0).num_free();
-  for (int group = 1; group < pools_->num_groups(); ++group) {
-    num_free = std::min(num_free, pools_->pool(group).num_free());
+int SequenceCache::capacity() const {
+  int tokens = std::numeric_limits<int>::max();
+  for (int group = 0; group < num_groups(); ++group) {
+    tokens = std::min(tokens, tokens_in(group, static_cast<int>(at(group).blocks.size())));
   }
-  return (table_length() + num_free) * pools_->block_tokens();
+  return tokens;
+}
+
+int SequenceCache::reachable_capacity() const {
+  int tokens = std::numeric_limits<int>::max();
+  for (int group = 0; group < num_groups(); ++group) {
+    const int num_blocks = static_cast<int>(at(group).blocks.size()) + pools_->pool(group).num_free();
+    tokens = std::min(tokens, tokens_in(group, num_blocks));
+  }
+  return tokens;
 }
 
 int SequenceCache::num_missing(int group, int num_tokens) const {
   const Table& table = at(group);
   const int window = pools_->window(group);
-  int num_needed = blocks_for(num_tokens) - table.num_left_behind;
+  int num_needed = blocks_for(group, num_tokens) - table.num_left_behind;
   if (window > 0) num_needed = std::min(num_needed, blocks_spanned(window, pools_->block_tokens()));
   return num_needed - (static_cast<int>(table.blocks.size()) - table.num_left_behind);
 }
 
 int SequenceCache::num_shared(int group, int num_tokens) const {
-  return std::max(num_tokens / pools_->block_tokens() - first_needed(group, num_tokens), 0);
+  return std::max(whole_blocks(group, num_tokens) - first_needed(group, num_tokens), 0);
 }
 
 }  // namespace redpoll::cache

@@ -1,5 +1,5 @@
-// SequenceCache: the block tables of one sequence, that is, where its tokens' K and V are, in each cache group. Knows
-// which blocks, not what is in them: copying contents is left to whoever owns the storage.
+// SequenceCache: the block tables of one sequence, that is, where its tokens' K and V and its states are, in each
+// group. Knows which blocks, not what is in them: copying contents is left to whoever owns the storage.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,9 @@ struct BlockCopy {
 inline constexpr BlockId kNoBlock = -1;
 
 /// Owns its share of each block and gives it back when destroyed. Move-only; the pools must outlive it, and what was
-/// moved from may only be destroyed. In each group token t is in block table(group)[t / block_tokens]; all tables are
-/// of the same length. Used by the engine thread only.
+/// moved from may only be destroyed. In each group of attention layers token t is in block
+/// table(group)[t / block_tokens], and their tables are of the same length; a group of recurrent layers has one block.
+/// Used by the engine thread only.
 class SequenceCache {
  public:
   explicit SequenceCache(CachePools& pools);
@@ -33,7 +34,7 @@ class SequenceCache {
   SequenceCache(const SequenceCache&) = delete;
   SequenceCache& operator=(const SequenceCache&) = delete;
 
-  /// Tokens whose K and V are there.
+  /// Tokens whose K and V are there, or in the state.
   [[nodiscard]] int num_computed() const { return num_computed_; }
   /// Room for `num_tokens` tokens in all. Takes nothing and returns false when any pool has too few free blocks.
   [[nodiscard]] bool ensure_capacity(int num_tokens);
@@ -41,7 +42,7 @@ class SequenceCache {
   void advance(int num_tokens);
   void release();
 
-  /// Whether all that the token after the first `num_tokens` computed ones sees is still there.
+  /// Whether all that the token after the first `num_tokens` computed ones sees is still there: a state cannot go back.
   [[nodiscard]] bool can_resume_at(int num_tokens) const;
   /// Forgets the tokens after the first `num_tokens`, at which it can resume, and gives back the blocks that these do
   /// not need.
@@ -54,12 +55,12 @@ class SequenceCache {
   [[nodiscard]] std::optional<Fork> fork(int num_tokens) const;
 
   [[nodiscard]] int num_groups() const { return pools_->num_groups(); }
+  [[nodiscard]] CacheKind kind(int group) const { return pools_->kind(group); }
   [[nodiscard]] std::span<const BlockId> table(int group) const { return at(group).blocks; }
-  [[nodiscard]] int table_length() const { return tables_.empty() ? 0 : static_cast<int>(tables_[0].blocks.size()); }
   /// Blocks of all groups together.
   [[nodiscard]] int num_held() const;
   /// Tokens for which there is room.
-  [[nodiscard]] int capacity() const { return table_length() * pools_->block_tokens(); }
+  [[nodiscard]] int capacity() const;
   /// What the capacity would be with every free block of the pools.
   [[nodiscard]] int reachable_capacity() const;
 
@@ -77,9 +78,12 @@ class SequenceCache {
 
   [[nodiscard]] Table& at(int group) { return tables_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] const Table& at(int group) const { return tables_[static_cast<std::size_t>(group)]; }
-  [[nodiscard]] int blocks_for(int num_tokens) const;
+  [[nodiscard]] int blocks_for(int group, int num_tokens) const;
+  [[nodiscard]] int whole_blocks(int group, int num_tokens) const;
+  [[nodiscard]] int num_more(int group, int num_tokens) const;
   [[nodiscard]] int first_needed(int group, int num_tokens) const;
-  void make_room(int num_more);
+  [[nodiscard]] int tokens_in(int group, int num_blocks) const;
+  void make_room(int num_tokens);
   void leave_behind(int group, int num_blocks);
 
   CachePools* pools_;

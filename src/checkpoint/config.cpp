@@ -12,6 +12,8 @@ constexpr std::int64_t kMaxHeads = 1 << 16;
 constexpr std::int64_t kMaxAllHeads = 1 << 24;  // num_attention_heads * head_dim, which models compute as int
 constexpr std::int64_t kMaxIntermediate = 1 << 24;
 constexpr std::int64_t kMaxExperts = 1 << 14;
+constexpr std::int64_t kMaxStateDim = 1 << 12;
+constexpr std::int64_t kMaxConvolution = 1 << 10;
 constexpr std::int64_t kMaxVocabulary = 1 << 26;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
 
@@ -117,8 +119,10 @@ void read_sizes(FieldReader& fields, Config& config) {
   fields.count("num_key_value_heads", kMaxHeads, config.num_key_value_heads);
   fields.count("head_dim", kMaxWidth, config.head_dim);
   fields.count("intermediate_size", kMaxIntermediate, config.intermediate_size);
+  fields.count("block_ff_dim", kMaxIntermediate, config.intermediate_size);
   fields.count("vocab_size", kMaxVocabulary, config.vocab_size);
   fields.count("max_position_embeddings", kMaxPositions, config.max_position_embeddings);
+  fields.number("norm_eps", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
   fields.number("rms_norm_eps", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
   fields.text("hidden_act", config.hidden_act);
   fields.text("hidden_activation", config.hidden_act);
@@ -178,6 +182,33 @@ void read_experts(FieldReader& fields, Config& config) {
   fields.numbers("mlp_only_layers", kMaxLayers, config.mlp_only_layers);
 }
 
+void read_recurrent(FieldReader& fields, Config& config) {
+  fields.count("linear_num_value_heads", kMaxHeads, config.linear_num_value_heads);
+  fields.count("linear_num_key_heads", kMaxHeads, config.linear_num_key_heads);
+  fields.count("linear_key_head_dim", kMaxStateDim, config.linear_key_head_dim);
+  fields.count("linear_value_head_dim", kMaxStateDim, config.linear_value_head_dim);
+  fields.count("linear_conv_kernel_dim", kMaxConvolution, config.linear_conv_kernel_dim);
+  fields.count("full_attention_interval", kMaxLayers, config.full_attention_interval);
+  fields.count("conv_L_cache", kMaxConvolution, config.conv_L_cache);
+  fields.flag("conv_bias", config.conv_bias);
+  fields.numbers("full_attn_idxs", kMaxLayers, config.full_attn_idxs);
+  fields.flag("block_auto_adjust_ff_dim", config.block_auto_adjust_ff_dim);
+  fields.number("block_ffn_dim_multiplier", 1e-3, 1e3, config.block_ffn_dim_multiplier);
+  fields.count("block_multiple_of", kMaxWidth, config.block_multiple_of);
+}
+
+/// A model of text and more keeps the fields of its text part apart; what stands beside them is true of both.
+json::object flattened(json::object object) {
+  const json::value* nested = object.if_contains("text_config");
+  if (nested == nullptr || !nested->is_object()) return object;
+  json::object flat = nested->get_object();
+  if (const json::value* type = object.if_contains("model_type")) flat["model_type"] = *type;
+  for (const auto& [name, value] : object) {
+    if (name != "text_config" && !flat.contains(name)) flat[name] = value;
+  }
+  return flat;
+}
+
 Status check_heads_width(const Config& config) {
   const std::int64_t width = std::int64_t{config.num_attention_heads} * config.head_dim;
   if (width <= kMaxAllHeads) return {};
@@ -219,7 +250,7 @@ Result<Config> parse_config(std::string_view text) {
 
 Result<Config> config_from_json(json::object object) {
   Config config;
-  config.raw = std::move(object);
+  config.raw = flattened(std::move(object));
   FieldReader fields(config.raw);
   fields.text("model_type", config.model_type);
   fields.texts("architectures", config.architectures);
@@ -228,6 +259,7 @@ Result<Config> config_from_json(json::object object) {
   read_scores(fields, config);
   read_switches(fields, config);
   read_experts(fields, config);
+  read_recurrent(fields, config);
   fields.tokens("eos_token_id", config.eos_token_ids);
   config.bos_token_id = fields.token("bos_token_id");
   config.pad_token_id = fields.token("pad_token_id");
@@ -256,7 +288,7 @@ Status require_decoder_fields(const Config& config) {
   if (config.hidden_size == 0) return missing("hidden_size");
   if (config.num_hidden_layers == 0) return missing("num_hidden_layers");
   if (config.num_attention_heads == 0) return missing("num_attention_heads");
-  if (config.intermediate_size == 0) return missing("intermediate_size");
+  if (config.intermediate_size == 0 && config.num_experts == 0) return missing("intermediate_size");
   if (config.vocab_size == 0) return missing("vocab_size");
   if (config.rms_norm_eps == 0) return missing("rms_norm_eps");
   return {};

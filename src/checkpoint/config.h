@@ -24,10 +24,10 @@ struct Config {
   int num_attention_heads = 0;
   int num_key_value_heads = 0;  // absent: num_attention_heads
   int head_dim = 0;             // absent: hidden_size / num_attention_heads
-  int intermediate_size = 0;
+  int intermediate_size = 0;    // or `block_ff_dim`, which wins
   int vocab_size = 0;
   int max_position_embeddings = 0;
-  double rms_norm_eps = 0;
+  double rms_norm_eps = 0;          // or `norm_eps`
   std::string hidden_act = "silu";  // or `hidden_activation`, which wins
 
   double rope_theta = 10000;
@@ -64,11 +64,25 @@ struct Config {
   int decoder_sparse_step = 1;              // every so many layers there are experts
   std::vector<int> mlp_only_layers;         // but not in these
 
+  int linear_num_value_heads = 0;  // of gated delta rules
+  int linear_num_key_heads = 0;
+  int linear_key_head_dim = 0;
+  int linear_value_head_dim = 0;
+  int linear_conv_kernel_dim = 4;   // tokens that their convolutions see
+  int full_attention_interval = 4;  // every so many layers one has attention
+
+  int conv_L_cache = 3;  // tokens that LFM2's convolutions see; NOLINT(readability-identifier-naming): the file's name
+  bool conv_bias = false;
+  std::vector<int> full_attn_idxs;  // LFM2's layers that have attention
+  bool block_auto_adjust_ff_dim = false;
+  double block_ffn_dim_multiplier = 1;
+  int block_multiple_of = 256;
+
   std::vector<TokenId> eos_token_ids;  // `eos_token_id`, a number or a list
   std::optional<TokenId> bos_token_id;
   std::optional<TokenId> pad_token_id;
 
-  json::object raw;  // the whole file
+  json::object raw;  // the whole file, with the fields of its `text_config`, if it has one, in front
 };
 
 /// Reads config.json's text. kInvalidArgument for malformed JSON or a field of the wrong type or out of range, with the

@@ -15,10 +15,16 @@ LogitRows add_row(const Scheduled& scheduled, kernels::RaggedBatch& ragged) {
                          .num_tokens = scheduled.num_tokens,
                          .num_computed = sequence.num_computed(),
                          .first_block = static_cast<int>(ragged.block_ids.size()),
-                         .num_blocks = sequence.cache.table_length()});
+                         .num_blocks = 0});
+  kernels::BatchRow& row = ragged.rows.back();
   for (int group = 0; group < sequence.cache.num_groups(); ++group) {
     const auto table = sequence.cache.table(group);
-    ragged.block_ids.insert(ragged.block_ids.end(), table.begin(), table.end());
+    if (sequence.cache.kind(group) == cache::CacheKind::kRecurrent) {
+      row.state = table.front();
+    } else {
+      row.num_blocks = static_cast<int>(table.size());
+      ragged.block_ids.insert(ragged.block_ids.end(), table.begin(), table.end());
+    }
   }
 
   LogitRows rows{.first = static_cast<int>(ragged.logit_rows.size())};

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cache/cache_groups.h"
 #include "engine/context_limit.h"
 #include "engine/request.h"
 
@@ -55,6 +56,7 @@ struct RequestStats {
 
 /// Layers that share block tables.
 struct KvGroupStats {
+  cache::CacheKind kind = cache::CacheKind::kAttention;
   int window = 0;  // tokens that one sees; 0: all before it
   int blocks_total = 0;
   std::size_t bytes_per_block = 0;  // in all layers of the group

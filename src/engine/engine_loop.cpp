@@ -37,7 +37,8 @@ std::vector<GroupCost> costs_of(const LoadedModel& loaded, int block_tokens) {
   const std::vector<cache::LayerCache>& layers = loaded.model->info().layers;
   std::vector<GroupCost> costs;
   for (const cache::CacheGroup& group : cache::make_cache_groups(layers)) {
-    costs.push_back({.window = group.window,
+    costs.push_back({.kind = group.kind,
+                     .window = group.window,
                      .bytes_per_block = cache::bytes_per_block(*loaded.kernels, layers, group, block_tokens)});
   }
   return costs;
@@ -46,7 +47,8 @@ std::vector<GroupCost> costs_of(const LoadedModel& loaded, int block_tokens) {
 cache::CachePools make_pools(const MemoryPlan& plan, int block_tokens) {
   std::vector<cache::GroupPool> groups;
   for (std::size_t i = 0; i < plan.groups.size(); ++i) {
-    groups.push_back({.window = plan.groups[i].window, .num_blocks = plan.num_blocks[i]});
+    const GroupCost& cost = plan.groups[i];
+    groups.push_back({.kind = cost.kind, .window = cost.window, .num_blocks = plan.num_blocks[i]});
   }
   return {block_tokens, groups};
 }
@@ -76,9 +78,10 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   const models::ModelInfo& info = runner_.info();
   stats_.block_tokens = options.block_tokens;
   for (std::size_t group = 0; group < plan.groups.size(); ++group) {
-    const auto& [window, bytes_per_block] = plan.groups[group];
+    const auto& [kind, window, bytes_per_block] = plan.groups[group];
     const int num_blocks = plan.num_blocks[group];
-    stats_.kv_groups.push_back({.window = window, .blocks_total = num_blocks, .bytes_per_block = bytes_per_block});
+    stats_.kv_groups.push_back(
+        {.kind = kind, .window = window, .blocks_total = num_blocks, .bytes_per_block = bytes_per_block});
     stats_.blocks_total += num_blocks;
     stats_.kv_bytes_total += static_cast<std::size_t>(num_blocks) * bytes_per_block;
   }

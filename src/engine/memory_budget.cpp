@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <string>
 
-#include "cache/cache_groups.h"
 #include "engine/available_memory.h"
 #include "engine/scheduler.h"
 
@@ -34,23 +33,32 @@ std::size_t bytes_of(const MemoryRequest& request, const Blocks& blocks) {
 /// The fewest with which one sequence of `context` tokens comes to its end, a token at a time.
 Blocks least_blocks(const MemoryRequest& request, int context) {
   Blocks blocks;
+  const int all = blocks_for(context, request.block_tokens);
   for (const GroupCost& group : request.groups) {
-    const int all = blocks_for(context, request.block_tokens);
-    blocks.push_back(group.window == 0 ? all
-                                       : std::min(all, cache::blocks_spanned(group.window, request.block_tokens)));
+    if (group.kind == cache::CacheKind::kRecurrent) {
+      blocks.push_back(1);
+    } else {
+      const int seen = cache::blocks_spanned(group.window, request.block_tokens);
+      blocks.push_back(group.window == 0 ? all : std::min(all, seen));
+    }
   }
   return blocks;
 }
 
-/// What windows of `num_sequences` take whose tokens of a step come on top; none for groups that see all tokens.
+/// What windows of `num_sequences` take, whose tokens of a step come on top, and their states; none for the group that
+/// sees all tokens.
 Blocks window_blocks(const MemoryRequest& request, int num_sequences, int context) {
   Blocks blocks;
+  const std::int64_t sequences = num_sequences;
+  const std::int64_t most = sequences * blocks_for(context, request.block_tokens);
   for (const GroupCost& group : request.groups) {
-    const std::int64_t most = std::int64_t{num_sequences} * blocks_for(context, request.block_tokens);
-    const std::int64_t wanted =
-        std::int64_t{num_sequences} * (cache::blocks_spanned(group.window, request.block_tokens) + 1) +
-        blocks_for(request.step_tokens, request.block_tokens);
-    blocks.push_back(group.window == 0 ? 0 : static_cast<int>(std::min(most, wanted)));
+    const std::int64_t wanted = sequences * (cache::blocks_spanned(group.window, request.block_tokens) + 1) +
+                                blocks_for(request.step_tokens, request.block_tokens);
+    if (group.kind == cache::CacheKind::kRecurrent) {
+      blocks.push_back(num_sequences);
+    } else {
+      blocks.push_back(group.window == 0 ? 0 : static_cast<int>(std::min(most, wanted)));
+    }
   }
   return blocks;
 }
@@ -74,7 +82,9 @@ struct FullGroup {
 };
 
 FullGroup full_group(const MemoryRequest& request) {
-  const auto group = std::ranges::find(request.groups, 0, &GroupCost::window);
+  const auto group = std::ranges::find_if(request.groups, [](const GroupCost& cost) {
+    return cost.kind == cache::CacheKind::kAttention && cost.window == 0;
+  });
   if (group == request.groups.end()) return {};
   return {.bytes_per_block = group->bytes_per_block, .index = static_cast<std::size_t>(group - request.groups.begin())};
 }
@@ -155,7 +165,10 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const std::size_t cache_bytes = request.budget_bytes - without_cache;
   if (bytes_of(request, least_blocks(request, least)) > cache_bytes) return does_not_fit(request, least);
 
-  MemoryPlan plan{.budget_bytes = request.budget_bytes, .step_bytes = request.step_bytes, .groups = request.groups};
+  MemoryPlan plan{.budget_bytes = request.budget_bytes,
+                  .step_bytes = request.step_bytes,
+                  .groups = request.groups,
+                  .num_blocks = {}};
   const std::optional<Blocks> windows = affordable_windows(request, least, cache_bytes);
   if (windows) {
     plan.num_blocks = *windows;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cache/cache_groups.h"
 
 namespace redpoll::engine {
 
@@ -27,6 +28,7 @@ struct StepShape {
 
 /// What the layers of one cache group take.
 struct GroupCost {
+  cache::CacheKind kind = cache::CacheKind::kAttention;
   int window = 0;  // see cache::CacheGroup
   std::size_t bytes_per_block = 0;
 };
@@ -51,9 +53,9 @@ struct MemoryPlan {
   int max_context = 0;          // tokens of one sequence, prompt and answer
 };
 
-/// Windows come first, for as many sequences as get them out of half of what is left for the cache, since nothing runs
-/// without; then blocks for all tokens, for as long a context as is wanted or fits. kInvalidArgument, with the numbers
-/// and the flag to change, when not even one sequence fits.
+/// Windows and states come first, for as many sequences as get them out of half of what is left for the cache, since
+/// nothing runs without; then blocks for all tokens, for as long a context as is wanted or fits. kInvalidArgument, with
+/// the numbers and the flag to change, when not even one sequence fits.
 [[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
 
 /// Something to warn of: a budget above what this process may use. 0 stands for the default.

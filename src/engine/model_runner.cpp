@@ -32,7 +32,7 @@ ModelRunner::ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int bl
 
 std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
   logits_.reset();  // its memory is free for this pass
-  nn::ForwardContext context{.kernels = *loaded_.kernels, .batch = batch, .kv = kv_.layers()};
+  nn::ForwardContext context{.kernels = *loaded_.kernels, .batch = batch, .kv = kv_.layers(), .states = kv_.states()};
   const mx::array logits = row_major_floats(loaded_.model->forward(context));
   CHECK(logits.ndim() == 2 && logits.shape(0) == static_cast<int>(batch.logit_rows.size()) &&
             logits.shape(1) == info().vocab_size,
@@ -44,6 +44,10 @@ std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
   for (const kernels::KvStorage& layer : kv_.layers()) {
     add_pending(pending, layer.keys);
     add_pending(pending, layer.values);
+  }
+  for (const kernels::StateStorage& layer : kv_.states()) {
+    add_pending(pending, layer.convolution);
+    add_pending(pending, layer.memory);
   }
   if (!pending.empty()) mx::eval(std::move(pending));
   logits_ = logits;

@@ -18,71 +18,10 @@
 
 #include "kernels/kernel_options.h"
 #include "kernels/matrix.h"
+#include "kernels/operations.h"
 #include "kernels/ragged_batch.h"
 
 namespace redpoll::kernels {
-
-/// K and V of one layer for every block of a pool. The first axis is the block; the rest of the layout belongs to the
-/// kernel set that made it. Operations that write replace the arrays, possibly sharing their memory.
-struct KvStorage {
-  mx::array keys = mx::array(0.0F);
-  mx::array values = mx::array(0.0F);
-  int group = 0;  // whose block tables its blocks are in: see RaggedBatch::block_table
-};
-
-struct KvShape {
-  int num_blocks = 0;
-  int block_tokens = 0;
-  int num_kv_heads = 0;
-  int head_dim = 0;
-};
-
-/// Rotary embedding of the first `dims` of each head of `head_dim`. Pairs are (i, i + dims/2), or (2i, 2i + 1) if
-/// `interleaved`. `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians. What is rotated
-/// is multiplied with `scale` as well.
-struct RopeSpec {
-  int head_dim = 0;
-  int dims = 0;
-  bool interleaved = false;
-  std::vector<float> inverse_frequencies;
-  float scale = 1;
-};
-
-/// What a token sees of its row, and how scores become weights.
-struct AttentionSpec {
-  float scale = 1;    // of the scores
-  int window = 0;     // tokens that a token sees, itself the last of them; 0: all before it too
-  float softcap = 0;  // c: scores s become c * tanh(s / c); 0: they stay
-};
-
-enum class GateActivation {
-  kSilu,      // x / (1 + exp(-x))
-  kGeluTanh,  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
-};
-
-/// How a router's logits become experts and their weights.
-struct RoutingSpec {
-  int top_k = 0;
-  /// The weights of the chosen ones sum to 1; else they are shares of the softmax over all experts.
-  bool normalized = true;
-};
-
-/// Which experts see each token. Of experts with the same logit the first ones are chosen.
-struct Routing {
-  mx::array experts;  // (tokens, top_k) int32
-  mx::array weights;  // (tokens, top_k) float32
-};
-
-/// Gated MLPs: down(activation(gate(x)) * up(x)).
-struct ExpertMlps {
-  std::shared_ptr<const Experts> gate, up, down;
-  GateActivation activation = GateActivation::kSilu;
-};
-
-struct ResidualNorm {
-  mx::array sum;         // x + residual
-  mx::array normalized;  // rms_norm(sum)
-};
 
 class Kernels {
  public:
@@ -133,6 +72,19 @@ class Kernels {
 
   /// Rows of x (tokens, dim) by ascending index.
   [[nodiscard]] virtual mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const = 0;
+  /// Zero-filled.
+  [[nodiscard]] virtual StateStorage make_state_storage(const StateShape& shape) const = 0;
+  /// x (tokens, channels) -> (tokens, channels). Replaces each row's inputs in `states`; a row whose num_computed is 0
+  /// has had none.
+  [[nodiscard]] virtual mx::array short_convolution(const mx::array& x, const ConvolutionSpec& spec,
+                                                    StateStorage& states, const RaggedBatch& batch) const = 0;
+  /// -> (tokens, value heads * value_dim). Replaces each row's memory in `states`; that of a row whose num_computed is
+  /// 0 begins with zeros.
+  [[nodiscard]] virtual mx::array gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
+                                              const RaggedBatch& batch) const = 0;
+  /// x (tokens, dim) times sigmoid(logits), of which there is one for each token.
+  [[nodiscard]] virtual mx::array gate_rows(const mx::array& x, const mx::array& logits) const = 0;
+  virtual void copy_state(StateStorage& states, int from, int to) const = 0;
   /// Copies block `from` onto block `to`.
   virtual void copy_block(KvStorage& storage, int from, int to) const = 0;
 };

@@ -168,9 +168,17 @@ mx::array ProfilingKernels::add_bias(const mx::array& x, const mx::array& bias) 
 }
 
 mx::array ProfilingKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
-  const bool silu = activation == GateActivation::kSilu;
-  const Measured measured(*profile_, silu ? "silu and multiply" : "gelu and multiply", shape_of(up),
-                          {.bytes = 3 * bytes_of(up), .float_ops = (silu ? 4 : 10) * size_of(up)});
+  const auto [name, operations] = [&]() -> std::pair<const char*, int> {
+    switch (activation) {
+      case GateActivation::kIdentity: return {"multiply", 1};
+      case GateActivation::kSigmoid: return {"sigmoid and multiply", 4};
+      case GateActivation::kSilu: return {"silu and multiply", 4};
+      case GateActivation::kGeluTanh: break;
+    }
+    return {"gelu and multiply", 10};
+  }();
+  const Measured measured(*profile_, name, shape_of(up),
+                          {.bytes = 3 * bytes_of(up), .float_ops = operations * size_of(up)});
   return measured_->gate_multiply(gate, up, activation);
 }
 
@@ -245,6 +253,42 @@ void ProfilingKernels::copy_block(KvStorage& storage, int from, int to) const {
   const double block_bytes = (bytes_of(storage.keys) + bytes_of(storage.values)) / storage.keys.shape(0);
   const Measured measured(*profile_, "copy block", "", {.bytes = 2 * block_bytes});
   measured_->copy_block(storage, from, to);
+}
+
+StateStorage ProfilingKernels::make_state_storage(const StateShape& shape) const {
+  return measured_->make_state_storage(shape);
+}
+
+mx::array ProfilingKernels::short_convolution(const mx::array& x, const ConvolutionSpec& spec, StateStorage& states,
+                                              const RaggedBatch& batch) const {
+  const double row_bytes = bytes_of(states.convolution) / states.convolution.shape(0);
+  const Measured measured(*profile_, "convolution", shape_of(x),
+                          {.bytes = 2 * bytes_of(x) + 2 * static_cast<double>(batch.rows.size()) * row_bytes,
+                           .float_ops = 2.0 * spec.weight.shape(0) * size_of(x)});
+  return measured_->short_convolution(x, spec, states, batch);
+}
+
+mx::array ProfilingKernels::gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
+                                        const RaggedBatch& batch) const {
+  const double row_bytes = bytes_of(states.memory) / states.memory.shape(0);
+  const double memory_size = double{1} * spec.num_value_heads * spec.key_dim * spec.value_dim;
+  const Measured measured(*profile_, "gated delta",
+                          std::to_string(spec.num_value_heads) + " x " + std::to_string(spec.key_dim) + " x " +
+                              std::to_string(spec.value_dim),
+                          {.bytes = bytes_of(inputs.qkv) + 2 * static_cast<double>(batch.rows.size()) * row_bytes,
+                           .float_ops = 7 * memory_size * batch.num_tokens()});
+  return measured_->gated_delta(inputs, spec, states, batch);
+}
+
+mx::array ProfilingKernels::gate_rows(const mx::array& x, const mx::array& logits) const {
+  const Measured measured(*profile_, "gate rows", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
+  return measured_->gate_rows(x, logits);
+}
+
+void ProfilingKernels::copy_state(StateStorage& states, int from, int to) const {
+  const double bytes = (bytes_of(states.convolution) + bytes_of(states.memory)) / states.convolution.shape(0);
+  const Measured measured(*profile_, "copy state", "", {.bytes = 2 * bytes});
+  measured_->copy_state(states, from, to);
 }
 
 }  // namespace redpoll::kernels

@@ -64,6 +64,16 @@ mx::array gelu_tanh(const mx::array& x) {
   return mx::multiply(mx::multiply(constant(0.5), x), mx::add(constant(1), mx::tanh(inner)));
 }
 
+mx::array activated(const mx::array& x, GateActivation activation) {
+  switch (activation) {
+    case GateActivation::kSigmoid: return mx::sigmoid(x);
+    case GateActivation::kSilu: return silu(x);
+    case GateActivation::kGeluTanh: return gelu_tanh(x);
+    case GateActivation::kIdentity: break;
+  }
+  return x;
+}
+
 /// Whether the tokens at positions [first, + num_queries) see those at [first_key, + num_keys): (num_queries,
 /// num_keys).
 mx::array visible_mask(int first, int num_queries, int first_key, int num_keys, int window) {
@@ -115,7 +125,7 @@ mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { 
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
 mx::array ReferenceKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
-  return mx::multiply(activation == GateActivation::kSilu ? silu(gate) : gelu_tanh(gate), up);
+  return mx::multiply(activated(gate, activation), up);
 }
 
 mx::array ReferenceKernels::scale(const mx::array& x, float factor) const {

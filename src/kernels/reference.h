@@ -38,6 +38,14 @@ class ReferenceKernels : public Kernels {
 
   [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
   void copy_block(KvStorage& storage, int from, int to) const override;
+
+  [[nodiscard]] StateStorage make_state_storage(const StateShape& shape) const override;
+  [[nodiscard]] mx::array short_convolution(const mx::array& x, const ConvolutionSpec& spec, StateStorage& states,
+                                            const RaggedBatch& batch) const override;
+  [[nodiscard]] mx::array gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
+                                      const RaggedBatch& batch) const override;
+  [[nodiscard]] mx::array gate_rows(const mx::array& x, const mx::array& logits) const override;
+  void copy_state(StateStorage& states, int from, int to) const override;
 };
 
 }  // namespace redpoll::kernels

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct DecoderOptions {
   float norm_weight_offset = 0;  // of the last norm
   float logit_scale = 1;
   float logit_softcap = 0;  // 0: none
+  std::string_view norm_name = "norm";
 };
 
 /// For configs without max_position_embeddings: what transformers assumes for a Llama.
@@ -37,7 +39,7 @@ class DecoderModel final : public Model {
       : info_(describe(config)),
         options_(options),
         embed_tokens_(root["model"]["embed_tokens"], config.vocab_size, config.hidden_size),
-        norm_(root["model"]["norm"], config.hidden_size, static_cast<float>(config.rms_norm_eps),
+        norm_(root["model"][options.norm_name], config.hidden_size, static_cast<float>(config.rms_norm_eps),
               options.norm_weight_offset) {
     const nn::Scope layers = root["model"]["layers"];
     layers_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
@@ -92,7 +94,12 @@ class DecoderModel final : public Model {
     const std::size_t mlp = std::max(mlp_of(config.intermediate_size), experts);
     const std::size_t queries = size(config.num_attention_heads) * size(config.head_dim);
     const std::size_t keys = size(config.num_key_value_heads) * size(config.head_dim);
-    return 3 * size(config.hidden_size) + std::max(mlp, 3 * queries + 3 * keys + copy_of(queries));
+    // Of a gated delta rule: what it projects, once more after the convolution, its keys at their length, and its sums.
+    const std::size_t delta_keys = size(config.linear_num_key_heads) * size(config.linear_key_head_dim);
+    const std::size_t delta_values = size(config.linear_num_value_heads) * size(config.linear_value_head_dim);
+    const std::size_t delta = 6 * delta_keys + 6 * delta_values + copy_of(delta_values);
+    const std::size_t attention = 4 * queries + 3 * keys + copy_of(queries);
+    return 3 * size(config.hidden_size) + std::max({mlp, attention, delta});
   }
 
   ModelInfo info_;

@@ -28,7 +28,7 @@ struct Qwen3MoeLayer {
     if (is_dense) {
       mlp.emplace(scope["mlp"], config.hidden_size, config.intermediate_size);
     } else {
-      experts.emplace(scope["mlp"], moe_options(config));
+      experts.emplace(scope["mlp"], moe_options(config, Normalized::kIfTrue));
     }
   }
 

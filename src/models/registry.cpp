@@ -8,13 +8,39 @@ namespace redpoll::models {
 namespace {
 
 constexpr Family kFamilies[] = {
-    {"gemma2", make_gemma2},       {"gemma3_text", make_gemma3_text},
-    {"glm4", make_glm4},           {"granite", make_granite},
-    {"llama", make_llama},         {"mistral", make_mistral},
-    {"olmo2", make_olmo2},         {"phi3", make_phi3},
-    {"qwen2", make_qwen2},         {"qwen3", make_qwen3},
-    {"qwen3_moe", make_qwen3_moe}, {"smollm3", make_smollm3},
+    {"gemma2", make_gemma2},
+    {"gemma3", make_gemma3_text, /*is_text_part=*/true},
+    {"gemma3_text", make_gemma3_text},
+    {"glm4", make_glm4},
+    {"granite", make_granite},
+    {"lfm2", make_lfm2},
+    {"llama", make_llama},
+    {"mistral", make_mistral},
+    {"olmo2", make_olmo2},
+    {"phi3", make_phi3},
+    {"qwen2", make_qwen2},
+    {"qwen3", make_qwen3},
+    {"qwen3_5", make_qwen3_5, /*is_text_part=*/true},
+    {"qwen3_5_moe", make_qwen3_5, /*is_text_part=*/true},
+    {"qwen3_moe", make_qwen3_moe},
+    {"smollm3", make_smollm3},
 };
+
+/// What a text model does not read of a checkpoint that holds more.
+constexpr std::string_view kOtherParts[] = {"vision_tower.",       "multi_modal_projector.",       "model.visual.",
+                                            "model.vision_tower.", "model.multi_modal_projector.", "mtp.",
+                                            "language_model.mtp."};
+
+std::unexpected<Error> wrong_layer_types(const std::string& why) {
+  return fail(ErrorCode::kUnsupported, "the model's config: 'layer_types' " + why, "layer_types");
+}
+
+Status check_num_layer_types(const checkpoint::Config& config) {
+  const std::size_t num_types = config.layer_types.size();
+  if (num_types == 0 || num_types == static_cast<std::size_t>(config.num_hidden_layers)) return {};
+  return wrong_layer_types("has " + std::to_string(num_types) + " entries, expected " +
+                           std::to_string(config.num_hidden_layers) + ", one for each layer");
+}
 
 }  // namespace
 
@@ -22,28 +48,36 @@ std::span<const Family> families() { return kFamilies; }
 
 Result<std::vector<int>> layer_windows(const checkpoint::Config& config, const std::function<bool(int layer)>& usual) {
   const std::vector<std::string>& types = config.layer_types;
-  const auto refuse = [&](const std::string& why) {
-    return fail(ErrorCode::kUnsupported, "the model's config: 'layer_types' " + why, "layer_types");
-  };
-  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
-  if (!types.empty() && types.size() != num_layers) {
-    return refuse("has " + std::to_string(types.size()) + " entries, expected " + std::to_string(num_layers) +
-                  ", one for each layer");
-  }
+  RETURN_IF_ERROR(check_num_layer_types(config));
   const int window = config.use_sliding_window ? config.sliding_window.value_or(0) : 0;
-  std::vector<int> windows(num_layers);
-  for (std::size_t i = 0; i < num_layers; ++i) {
+  std::vector<int> windows(static_cast<std::size_t>(config.num_hidden_layers));
+  for (std::size_t i = 0; i < windows.size(); ++i) {
     const bool slides = types.empty() ? usual(static_cast<int>(i)) : types[i] == "sliding_attention";
     if (!types.empty() && !slides && types[i] != "full_attention") {
-      return refuse("has '" + types[i] + "' at " + std::to_string(i) +
-                    "; expected 'full_attention' or 'sliding_attention'");
+      return wrong_layer_types("has '" + types[i] + "' at " + std::to_string(i) +
+                               "; expected 'full_attention' or 'sliding_attention'");
     }
     if (!types.empty() && slides && window == 0) {
-      return refuse("has 'sliding_attention' at " + std::to_string(i) + ", and there is no sliding_window");
+      return wrong_layer_types("has 'sliding_attention' at " + std::to_string(i) + ", and there is no sliding_window");
     }
     windows[i] = slides ? window : 0;
   }
   return windows;
+}
+
+Result<std::vector<bool>> recurrent_layers(const checkpoint::Config& config, std::string_view type,
+                                           const std::function<bool(int layer)>& usual) {
+  const std::vector<std::string>& types = config.layer_types;
+  RETURN_IF_ERROR(check_num_layer_types(config));
+  std::vector<bool> recurrent(static_cast<std::size_t>(config.num_hidden_layers));
+  for (std::size_t i = 0; i < recurrent.size(); ++i) {
+    recurrent[i] = types.empty() ? usual(static_cast<int>(i)) : types[i] == type;
+    if (!types.empty() && !recurrent[i] && types[i] != "full_attention") {
+      return wrong_layer_types("has '" + types[i] + "' at " + std::to_string(i) + "; expected 'full_attention' or '" +
+                               std::string(type) + "'");
+    }
+  }
+  return recurrent;
 }
 
 nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vector<int> windows) {
@@ -56,7 +90,10 @@ nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vect
 }
 
 Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config, const FamilyTraits& traits) {
-  ASSIGN_OR_RETURN(const std::vector<int> windows, layer_windows(config, [](int) { return true; }));
+  std::vector<int> windows;
+  if (!traits.has_recurrent_layers) {
+    ASSIGN_OR_RETURN(windows, layer_windows(config, [](int) { return true; }));
+  }
   if (!traits.has_windows && std::ranges::any_of(windows, [](int window) { return window > 0; })) {
     return fail(ErrorCode::kUnsupported,
                 "the model's config: sliding_window " + std::to_string(*config.sliding_window) +
@@ -95,11 +132,12 @@ Status check_experts(const checkpoint::Config& config) {
   return {};
 }
 
-nn::MoeOptions moe_options(const checkpoint::Config& config) {
+nn::MoeOptions moe_options(const checkpoint::Config& config, Normalized normalized) {
   return {.hidden_size = config.hidden_size,
           .intermediate_size = config.moe_intermediate_size,
           .num_experts = config.num_experts,
-          .routing = {.top_k = config.num_experts_per_tok, .normalized = config.norm_topk_prob.value_or(false)}};
+          .routing = {.top_k = config.num_experts_per_tok,
+                      .normalized = config.norm_topk_prob.value_or(normalized == Normalized::kUnlessFalse)}};
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {
@@ -110,6 +148,9 @@ Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoi
     known += (known.empty() ? "" : ", ") + std::string(family.model_type);
     if (family.model_type != config.model_type) continue;
     nn::Parameters parameters(checkpoint, kernels);
+    if (family.is_text_part) {
+      for (const std::string_view part : kOtherParts) parameters.ignore(part);
+    }
     ASSIGN_OR_RETURN(std::unique_ptr<Model> model, family.make(parameters.root(), config));
     RETURN_IF_ERROR(parameters.finish());
     return model;

@@ -21,6 +21,7 @@ namespace redpoll::models {
 struct Family {
   std::string_view model_type;
   Result<std::unique_ptr<Model>> (*make)(const nn::Scope& root, const checkpoint::Config& config);
+  bool is_text_part = false;  // of a model that may have more: vision towers and heads that draft are left unread
 };
 
 [[nodiscard]] std::span<const Family> families();
@@ -34,6 +35,7 @@ struct Family {
 /// What a family does with fields that others must refuse.
 struct FamilyTraits {
   nn::PartialRotation partial_rotation = nn::PartialRotation::kRefused;
+  bool has_recurrent_layers = false;  // whose layer_types recurrent_layers has read
   bool has_windows = false;  // in all layers, unless layer_types says otherwise, if its config names a sliding_window
 };
 
@@ -48,23 +50,32 @@ struct FamilyTraits {
 [[nodiscard]] Result<std::vector<int>> layer_windows(const checkpoint::Config& config,
                                                      const std::function<bool(int layer)>& usual);
 
+/// Whether each layer is recurrent: where layer_types has `type`, or without it where `usual` says so. Fails, naming
+/// layer_types, if that lists anything but `type` and full_attention, or not one for each layer.
+[[nodiscard]] Result<std::vector<bool>> recurrent_layers(const checkpoint::Config& config, std::string_view type,
+                                                         const std::function<bool(int layer)>& usual);
+
 /// These attention options in each layer, with its window.
 [[nodiscard]] nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vector<int> windows);
 
 /// Fails unless the config says how many experts there are, how large they are and how many see a token.
 [[nodiscard]] Status check_experts(const checkpoint::Config& config);
-[[nodiscard]] nn::MoeOptions moe_options(const checkpoint::Config& config);
+/// Whether the weights of the chosen experts sum to 1 where norm_topk_prob does not say.
+enum class Normalized { kUnlessFalse, kIfTrue };
+[[nodiscard]] nn::MoeOptions moe_options(const checkpoint::Config& config, Normalized normalized);
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_glm4(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_granite(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_lfm2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_llama(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_mistral(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_olmo2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_phi3(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_qwen3_5(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen3_moe(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_smollm3(const nn::Scope& root, const checkpoint::Config& config);
 

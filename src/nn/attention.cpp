@@ -6,14 +6,27 @@
 
 namespace redpoll::nn {
 
+using kernels::GateActivation;
+
 Attention::Attention(const Scope& scope, AttentionOptions options)
     : options_(std::move(options)),
-      q_proj_(make_projection(scope, "q_proj", 0, options_.num_heads)),
+      q_proj_(options_.has_output_gate ? make_query_part(scope, 0)
+                                       : make_projection(scope, "q_proj", 0, options_.num_heads)),
       k_proj_(make_projection(scope, "k_proj", options_.num_heads, options_.num_kv_heads)),
       v_proj_(make_projection(scope, "v_proj", options_.num_heads + options_.num_kv_heads, options_.num_kv_heads)),
-      o_proj_(scope["o_proj"], options_.num_heads * options_.head_dim, options_.hidden_size, options_.output_bias),
-      q_norm_(make_norm(scope["q_norm"], options_.num_heads)),
-      k_norm_(make_norm(scope["k_norm"], options_.num_kv_heads)) {}
+      o_proj_(scope[options_.names.output], options_.num_heads * options_.head_dim, options_.hidden_size,
+              options_.output_bias),
+      q_norm_(make_norm(scope[options_.names.q_norm], options_.num_heads)),
+      k_norm_(make_norm(scope[options_.names.k_norm], options_.num_kv_heads)) {
+  if (options_.has_output_gate) gate_proj_.emplace(make_query_part(scope, 1));
+}
+
+Linear Attention::make_query_part(const Scope& scope, int part) const {
+  const int dim = options_.head_dim;
+  const int rows = options_.num_heads * dim;
+  const RowSlice slice{.first = part * dim, .of = 2 * rows, .run = dim, .stride = 2 * dim};
+  return Linear::rows(scope["q_proj"], slice, {options_.hidden_size, rows, options_.qkv_bias});
+}
 
 Linear Attention::make_projection(const Scope& scope, const char* name, int first_head, int num_heads) const {
   const int dim = options_.head_dim;
@@ -55,8 +68,10 @@ mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
 
   kernels::KvStorage& storage = ctx.kv[static_cast<std::size_t>(options_.layer)];
   ctx.kernels.write_kv(storage, k, v, ctx.batch);
-  const mx::array attended = ctx.kernels.paged_attention(q, storage, ctx.batch, options_.scores);
-  return o_proj_(mx::reshape(attended, {tokens, options_.num_heads * options_.head_dim}), ctx);
+  mx::array attended = mx::reshape(ctx.kernels.paged_attention(q, storage, ctx.batch, options_.scores),
+                                   {tokens, options_.num_heads * options_.head_dim});
+  if (gate_proj_) attended = ctx.kernels.gate_multiply((*gate_proj_)(x, ctx), attended, GateActivation::kSigmoid);
+  return o_proj_(attended, ctx);
 }
 
 }  // namespace redpoll::nn

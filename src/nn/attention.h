@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "cache/cache_groups.h"
 #include "nn/linear.h"
@@ -16,6 +17,13 @@ enum class HeadNorm {
   kNone,
   kEachHead,  // over head_dim
   kAllHeads,  // over all heads of a token together
+};
+
+/// As checkpoints call them.
+struct AttentionNames {
+  std::string_view output = "o_proj";
+  std::string_view q_norm = "q_norm";
+  std::string_view k_norm = "k_norm";
 };
 
 struct AttentionOptions {
@@ -31,6 +39,9 @@ struct AttentionOptions {
   float norm_eps = 0;            // of these
   float norm_weight_offset = 0;  // of these
   kernels::AttentionSpec scores = {};
+  bool has_output_gate =
+      false;  // q_proj has a gate beside each head, whose sigmoid the head's output is multiplied with
+  AttentionNames names = {};
 };
 
 /// The attention of layer i.
@@ -50,11 +61,14 @@ class Attention {
  private:
   /// `num_heads` heads, which in "qkv_proj" come after `first_head` others.
   [[nodiscard]] Linear make_projection(const Scope& scope, const char* name, int first_head, int num_heads) const;
+  /// Of queries and gates, whose heads take turns in "q_proj".
+  [[nodiscard]] Linear make_query_part(const Scope& scope, int part) const;
   [[nodiscard]] std::optional<RMSNorm> make_norm(const Scope& scope, int num_heads) const;
   [[nodiscard]] mx::array normalize(const std::optional<RMSNorm>& norm, mx::array heads, ForwardContext& ctx) const;
 
   AttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, o_proj_;
+  std::optional<Linear> gate_proj_;
   std::optional<RMSNorm> q_norm_, k_norm_;
 };
 

@@ -10,7 +10,8 @@ namespace redpoll::nn {
 struct ForwardContext {
   const kernels::Kernels& kernels;
   const kernels::RaggedBatch& batch;
-  std::vector<kernels::KvStorage>& kv;  // one per layer
+  std::vector<kernels::KvStorage>& kv;         // one per layer
+  std::vector<kernels::StateStorage>& states;  // one per layer
 };
 
 }  // namespace redpoll::nn

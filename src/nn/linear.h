@@ -38,8 +38,14 @@ class Linear {
   [[nodiscard]] static Linear alone_or_fused(const Scope& scope, std::string_view name, const FusedRows& fused,
                                              const LinearShape& shape) {
     const Scope whole = scope[fused.name];
-    if (whole.has("weight")) return Linear(whole.matrix(shape.out_features, shape.in_features, fused.slice));
+    if (whole.has("weight")) return rows(whole, fused.slice, {shape.in_features, shape.out_features});
     return {scope[name], shape.in_features, shape.out_features, shape.bias};
+  }
+  /// Some rows of what the scope has, and of its bias.
+  [[nodiscard]] static Linear rows(const Scope& scope, RowSlice slice, const LinearShape& shape) {
+    Linear part(scope.matrix(shape.out_features, shape.in_features, slice));
+    if (shape.bias == Bias::kRequired) part.bias_ = scope.vector("bias", shape.out_features, slice);
+    return part;
   }
 
   /// x (tokens, in_features) -> (tokens, out_features)

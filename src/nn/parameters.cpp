@@ -31,6 +31,15 @@ mx::Dtype mlx_type(kernels::WeightType type) {
   return mx::float32;
 }
 
+/// All elements in a row.
+mx::array copy_of(const checkpoint::Tensor& tensor, mx::Dtype dtype) {
+  mx::array copy({static_cast<int>(tensor.bytes.size() / dtype.size())}, dtype, nullptr, {});
+  copy.set_data(mx::allocator::malloc(tensor.bytes.size()));
+  std::copy(tensor.bytes.begin(), tensor.bytes.end(), copy.data<std::byte>());
+  copy.set_status(mx::array::Status::available);
+  return copy;
+}
+
 using Storage = std::shared_ptr<const void>;
 
 // Keeps both alive.
@@ -47,6 +56,35 @@ kernels::MatrixWeights rows_of(const kernels::MatrixWeights& all, int first, int
   rows.weight = cut(all.weight);
   rows.scales = cut(all.scales);
   rows.biases = cut(all.biases);
+  return rows;
+}
+
+/// Where the rows of a slice are.
+mx::array row_indices(RowSlice slice, int count) {
+  const int run = slice.run == 0 ? count : slice.run;
+  std::vector<std::int32_t> rows;
+  for (int i = 0; i < count; ++i) rows.push_back(slice.first + i / run * slice.stride + i % run);
+  return mx::array(rows.data(), {count}, mx::int32);
+}
+
+/// The rows of a slice, which are copied if they do not follow each other.
+kernels::MatrixWeights slice_of(const kernels::MatrixWeights& all, RowSlice slice, int count) {
+  if (slice.run == 0) return rows_of(all, slice.first, count);
+  kernels::MatrixWeights rows = all;
+  rows.out_features = count;
+  for (auto part :
+       {&kernels::MatrixWeights::weight, &kernels::MatrixWeights::scales, &kernels::MatrixWeights::biases}) {
+    const std::size_t row_bytes = (all.*part).size() / static_cast<std::size_t>(all.out_features);
+    const checkpoint::OwnedBytes copy = checkpoint::allocate_bytes(row_bytes * static_cast<std::size_t>(count));
+    auto to = copy.bytes.begin();
+    for (int i = 0; i < count / slice.run; ++i) {
+      const auto from = (all.*part).subspan(static_cast<std::size_t>(slice.first + i * slice.stride) * row_bytes,
+                                            static_cast<std::size_t>(slice.run) * row_bytes);
+      to = std::ranges::copy(from, to).out;
+    }
+    rows.*part = copy.bytes;
+    rows.storage = both(rows.storage, copy.storage);
+  }
   return rows;
 }
 
@@ -76,10 +114,24 @@ Scope Parameters::root() {
   return language["model"]["embed_tokens"].has("weight") ? language : whole;
 }
 
+std::string Parameters::stored_name(const std::string& name) const {
+  constexpr std::string_view kModel = "model.";
+  constexpr std::string_view kLanguageModel = "model.language_model.";
+  if (!name.starts_with(kModel) || !checkpoint_.parameters.contains("model.language_model.embed_tokens.weight")) {
+    return name;
+  }
+  return std::string(kLanguageModel) + name.substr(kModel.size());
+}
+
 std::optional<checkpoint::Tensor> Parameters::read(const std::string& name) {
-  std::optional<checkpoint::Tensor> tensor = checkpoint_.parameters.read(name);
-  if (tensor) read_.insert(name);
+  const std::string stored = stored_name(name);
+  std::optional<checkpoint::Tensor> tensor = checkpoint_.parameters.read(stored);
+  if (tensor) read_.insert(stored);
   return tensor;
+}
+
+void Parameters::ignore(std::string_view prefix) {
+  for (std::string& name : checkpoint_.parameters.names(prefix)) read_.insert(std::move(name));
 }
 
 Status Parameters::finish() const {
@@ -103,13 +155,11 @@ std::string Scope::full(std::string_view name) const { return prefix_ + std::str
 
 Scope Scope::operator[](std::string_view name) const { return {parameters_, full(name) + "."}; }
 
-bool Scope::has(std::string_view name) const { return parameters_.checkpoint_.parameters.contains(full(name)); }
-
-void Scope::ignore() const {
-  for (std::string& name : parameters_.checkpoint_.parameters.names(prefix_)) {
-    parameters_.read_.insert(std::move(name));
-  }
+bool Scope::has(std::string_view name) const {
+  return parameters_.checkpoint_.parameters.contains(parameters_.stored_name(full(name)));
 }
+
+void Scope::ignore() const { parameters_.ignore(parameters_.stored_name(prefix_)); }
 
 std::optional<checkpoint::Tensor> Scope::expect(std::string_view name, const std::vector<std::int64_t>& shape) const {
   std::optional<checkpoint::Tensor> tensor = parameters_.read(full(name));
@@ -125,8 +175,8 @@ std::optional<checkpoint::Tensor> Scope::expect(std::string_view name, const std
   return tensor;
 }
 
-mx::array Scope::vector(std::string_view name, int size) const {
-  const std::optional<checkpoint::Tensor> tensor = expect(name, {size});
+mx::array Scope::vector(std::string_view name, int size, RowSlice slice) const {
+  const std::optional<checkpoint::Tensor> tensor = expect(name, {slice.of > 0 ? slice.of : size});
   if (!tensor) return mx::zeros({size});
   const auto type = weight_type(tensor->dtype);
   if (!type) {
@@ -134,20 +184,41 @@ mx::array Scope::vector(std::string_view name, int size) const {
                        ", expected F32, F16 or BF16");
     return mx::zeros({size});
   }
-  mx::array stored({size}, mlx_type(*type), nullptr, {});
-  stored.set_data(mx::allocator::malloc(tensor->bytes.size()));
-  std::copy(tensor->bytes.begin(), tensor->bytes.end(), stored.data<std::byte>());
-  stored.set_status(mx::array::Status::available);
+  mx::array stored = copy_of(*tensor, mlx_type(*type));
+  if (slice.of > 0) stored = mx::take(stored, row_indices(slice, size), 0);
   if (mx::default_device() == mx::Device::cpu) stored = mx::astype(stored, mx::float32);
   mx::eval(stored);
   parameters_.loaded_bytes_ += stored.nbytes();
   return stored;
 }
 
+std::vector<std::int64_t> Scope::shape(std::string_view name) const {
+  const auto tensor = parameters_.checkpoint_.parameters.read(parameters_.stored_name(full(name)));
+  return tensor ? tensor->shape : std::vector<std::int64_t>{};
+}
+
+mx::array Scope::convolution(int channels, int size) const {
+  const bool is_mlx = shape("weight") != std::vector<std::int64_t>{channels, 1, size};
+  const auto tensor = expect(
+      "weight", is_mlx ? std::vector<std::int64_t>{channels, size, 1} : std::vector<std::int64_t>{channels, 1, size});
+  if (!tensor) return mx::zeros({size, channels});
+  const auto type = weight_type(tensor->dtype);
+  if (!type) {
+    parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(tensor->dtype)) +
+                       ", expected F32, F16 or BF16");
+    return mx::zeros({size, channels});
+  }
+  const mx::array stored = mx::reshape(copy_of(*tensor, mlx_type(*type)), {channels, size});
+  mx::array weight = mx::contiguous(mx::transpose(mx::astype(stored, mx::float32)));
+  mx::eval(weight);
+  parameters_.loaded_bytes_ += weight.nbytes();
+  return weight;
+}
+
 std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features, RowSlice slice) const {
   const auto all = read_matrix({slice.of > 0 ? slice.of : out_features}, in_features);
   if (!all) return nullptr;
-  auto matrix = parameters_.kernels_.make_matrix(rows_of(*all, slice.first, out_features));
+  auto matrix = parameters_.kernels_.make_matrix(slice_of(*all, slice, out_features));
   parameters_.loaded_bytes_ += matrix->num_bytes();
   return matrix;
 }

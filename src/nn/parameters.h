@@ -30,6 +30,8 @@ class Parameters {
 
   /// The whole checkpoint, or the text part of one that keeps it under "language_model.".
   [[nodiscard]] Scope root();
+  /// Leaves the tensors of the checkpoint whose names begin so unread.
+  void ignore(std::string_view prefix);
   /// Fails with every recorded error, or with the tensors that were never read.
   [[nodiscard]] Status finish() const;
   /// Bytes that the model's matrices and vectors take once loaded.
@@ -37,6 +39,8 @@ class Parameters {
 
  private:
   friend class Scope;
+  /// As the checkpoint calls it: models of text and more have "model.language_model." for "model.".
+  [[nodiscard]] std::string stored_name(const std::string& name) const;
   [[nodiscard]] std::optional<checkpoint::Tensor> read(const std::string& name);
   void record(std::string problem) { problems_.push_back(std::move(problem)); }
 
@@ -47,10 +51,13 @@ class Parameters {
   std::size_t loaded_bytes_ = 0;
 };
 
-/// Some rows of a matrix that the checkpoint keeps several in, one below the other: [first, + out_features) of `of`.
+/// Some rows of a matrix that the checkpoint keeps several in: [first, + out_features) of `of`, or runs of `run` rows
+/// that begin `stride` rows after each other.
 struct RowSlice {
   int first = 0;
-  int of = 0;  // 0: the matrix is not shared
+  int of = 0;   // 0: the matrix is not shared
+  int run = 0;  // 0: all in one
+  int stride = 0;
 };
 
 /// A prefix of names: scope["self_attn"]["q_proj"] stands for "self_attn.q_proj.".
@@ -73,8 +80,13 @@ class Scope {
   /// The same where each has a scope of its own, this one's [i][name].
   [[nodiscard]] std::shared_ptr<const kernels::Experts> experts(std::string_view name, int num_experts,
                                                                 int out_features, int in_features) const;
+  /// "weight" of a convolution of each channel for itself, (channels, size, 1) as MLX writes it or (channels, 1, size):
+  /// (size, channels) float32. Zeros when recorded.
+  [[nodiscard]] mx::array convolution(int channels, int size) const;
+  /// The sizes of a tensor; none if it is missing.
+  [[nodiscard]] std::vector<std::int64_t> shape(std::string_view name) const;
   /// A (size) vector; float32 on a CPU, as stored elsewhere. Zeros when recorded.
-  [[nodiscard]] mx::array vector(std::string_view name, int size) const;
+  [[nodiscard]] mx::array vector(std::string_view name, int size, RowSlice slice = {}) const;
   /// Tensors under this prefix that a model leaves unread on purpose, such as precomputed rotary frequencies.
   void ignore() const;
   /// Of all scopes of these parameters so far.

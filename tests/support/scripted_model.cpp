@@ -23,11 +23,12 @@ namespace mx = mlx::core;
 constexpr int kHeadDim = 8;
 constexpr float kNextLogit = 8;
 
-models::ModelInfo scripted_info(int vocab_size, int context_length, const std::vector<int>& windows) {
+models::ModelInfo scripted_info(int vocab_size, int context_length, const std::vector<int>& windows, bool has_state) {
   std::vector<cache::LayerCache> layers;
   for (const int window : windows) {
     layers.push_back({.kind = cache::CacheKind::kAttention, .num_kv_heads = 1, .head_dim = kHeadDim, .window = window});
   }
+  if (has_state) layers.push_back({.kind = cache::CacheKind::kRecurrent, .conv_tokens = 1, .conv_channels = 2});
   return {.model_type = "scripted",
           .vocab_size = vocab_size,
           .layers = std::move(layers),
@@ -82,7 +83,7 @@ void check_blocks(const kernels::RaggedBatch& batch, int group, int num_blocks) 
   for (const std::int32_t block : written) expect(num_rows[block] == 1, "a block that is shared and written");
 }
 
-void check_batch(const kernels::RaggedBatch& batch, const std::vector<kernels::KvStorage>& layers) {
+void check_batch(const kernels::RaggedBatch& batch, std::span<const kernels::KvStorage> layers) {
   int next_token = 0;
   for (const kernels::BatchRow& row : batch.rows) {
     expect(row.first_token == next_token, "rows do not follow each other");
@@ -148,6 +149,34 @@ std::vector<TokenId> read_prefix(const std::vector<Kept>& layers, const kernels:
   return prefix;
 }
 
+/// A recurrent layer's state: how many tokens it has seen, and their hash, as far as a float holds it.
+struct State {
+  float num_tokens = 0;
+  float hash = 0;
+};
+
+float short_hash(std::span<const TokenId> prefix) { return static_cast<float>(hash_of(prefix) % (1U << 24U)); }
+
+/// Each row's state must be of the tokens before this step's, and becomes one of these too.
+void update_states(nn::ForwardContext& context, const std::vector<Kept>& layers) {
+  mx::array& all = context.states.back().convolution;
+  all.eval();
+  auto* states = reinterpret_cast<State*>(all.data<float>());
+  std::set<std::int32_t> used;
+  for (const kernels::BatchRow& row : context.batch.rows) {
+    expect(row.state >= 0 && row.state < all.shape(0), "no such state");
+    expect(used.insert(row.state).second, "a state of two rows");
+    State& state = states[row.state];
+    const std::vector<TokenId> prefix = read_prefix(layers, context.batch, row, row.num_computed + row.num_tokens);
+    const std::span before = std::span(prefix).first(index(row.num_computed));
+    if (row.num_computed > 0) {
+      expect(state.num_tokens == static_cast<float>(row.num_computed), "a state of other tokens");
+      expect(state.hash == short_hash(before), "a state of another sequence");
+    }
+    state = {static_cast<float>(prefix.size()), short_hash(prefix)};
+  }
+}
+
 }  // namespace
 
 NextToken hashed_next_token(int vocab_size, TokenId never) {
@@ -159,20 +188,23 @@ NextToken hashed_next_token(int vocab_size, TokenId never) {
 
 ScriptedModel::ScriptedModel(ScriptedModelOptions options)
     : options_(std::move(options)),
-      info_(scripted_info(options_.vocab_size, options_.context_length, options_.windows)) {
+      info_(scripted_info(options_.vocab_size, options_.context_length, options_.windows, options_.has_state)) {
   if (!options_.next_token) options_.next_token = hashed_next_token(options_.vocab_size);
 }
 
 mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   const kernels::RaggedBatch& batch = context.batch;
-  check_batch(batch, context.kv);
+  const std::size_t num_attention = options_.windows.size();
+  check_batch(batch, std::span(context.kv).first(num_attention));
   if (options_.before_step) options_.before_step(batch);
   std::vector<Kept> layers;
-  for (std::size_t i = 0; i < context.kv.size(); ++i) {
+  for (std::size_t i = 0; i < num_attention; ++i) {
     kernels::KvStorage& storage = context.kv[i];
     layers.push_back(
         {.slots = write_slots(context, storage), .group = storage.group, .window = info_.layers[i].window});
   }
+
+  if (options_.has_state) update_states(context, layers);
 
   const auto vocab_size = static_cast<std::size_t>(options_.vocab_size);
   // As the kernels of a CPU give them: MLX's own arrays ask for memory when they are freed.
@@ -194,7 +226,7 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   return std::move(logits.array);
 }
 
-UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20, {0})) {}
+UniformModel::UniformModel(int vocab_size) : info_(scripted_info(vocab_size, 1 << 20, {0}, false)) {}
 
 mx::array UniformModel::forward(nn::ForwardContext& context) {
   return mx::zeros({static_cast<int>(context.batch.logit_rows.size()), info_.vocab_size}, mx::float32);

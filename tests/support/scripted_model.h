@@ -21,6 +21,7 @@ struct ScriptedModelOptions {
   int vocab_size = 64;
   int context_length = 1024;
   std::vector<int> windows = {0};  // of its layers; the first sees all tokens
+  bool has_state = false;          // another layer is recurrent
   NextToken next_token = {};       // empty: hashed_next_token
   /// Called before each forward pass, on the engine thread: may throw, block, or count.
   std::function<void(const kernels::RaggedBatch&)> before_step = {};

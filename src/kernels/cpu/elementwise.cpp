@@ -1,5 +1,6 @@
 // Biases, gated activation, and rows by index.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -36,8 +37,16 @@ mx::array for_each(Context& context, const mx::array& x, float number,
 
 mx::array CpuKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
   const Loops& loops = context_->loops;
-  const bool silu = activation == GateActivation::kSilu;
-  return for_each_pair(*context_, gate, up, silu ? loops.silu_multiply : loops.gelu_multiply);
+  const auto loop = [&] {
+    switch (activation) {
+      case GateActivation::kSigmoid: return loops.sigmoid_multiply;
+      case GateActivation::kSilu: return loops.silu_multiply;
+      case GateActivation::kGeluTanh: return loops.gelu_multiply;
+      case GateActivation::kIdentity: break;
+    }
+    return loops.multiply;
+  };
+  return for_each_pair(*context_, gate, up, loop());
 }
 
 mx::array CpuKernels::add(const mx::array& x, const mx::array& y) const {
@@ -60,6 +69,20 @@ mx::array CpuKernels::add_bias(const mx::array& x, const mx::array& bias) const 
   context_->team.parallel_for(input.size() / dim, rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       context_->loops.add(input.data() + i * dim, row.data(), dim, out.data + i * dim);
+    }
+  });
+  return std::move(out.array);
+}
+
+mx::array CpuKernels::gate_rows(const mx::array& x, const mx::array& logits) const {
+  const HostView input(x);
+  const HostView gates(logits);
+  const std::int64_t dim = input.size() / gates.size();
+  HostArray out = make_array(x.shape());
+  context_->team.parallel_for(gates.size(), rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float gate = 1.0F / (1.0F + std::exp(-gates.data()[i]));
+      context_->loops.scale(input.data() + i * dim, gate, dim, out.data + i * dim);
     }
   });
   return std::move(out.array);

@@ -17,7 +17,7 @@ import shutil
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
@@ -43,6 +43,7 @@ LLAMA3_ROPE = dict(
     high_freq_factor=4.0,
     original_max_position_embeddings=32,
 )
+DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=24, linear_conv_kernel_dim=4)
 GEMMA = dict(BASE, hidden_size=64, head_dim=32, rms_norm_eps=1e-6, hidden_activation="gelu_pytorch_tanh")
 del GEMMA["hidden_act"]
 # name -> (config, dtype, bits of the projections, bits of the embedding, number of shards)
@@ -133,6 +134,36 @@ VARIANTS = {
         8,
         1,
     ),
+    # Three recurrent layers, then one with attention; value heads share key heads. A large eps, because the first tokens
+    # have but a product of random q and k, which the norm after them enlarges where it is near to zero.
+    "qwen3_5_4bit": (
+        dict(BASE, model_type="qwen3_5", hidden_size=32, num_hidden_layers=4, head_dim=24, intermediate_size=64, rms_norm_eps=1e-3, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.25), **DELTA),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    "qwen3_5_moe_bf16": (
+        dict(BASE, model_type="qwen3_5_moe", hidden_size=32, num_hidden_layers=2, head_dim=16, full_attention_interval=2, moe_intermediate_size=16, shared_expert_intermediate_size=24, num_experts=4, num_experts_per_tok=2, tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5), **DELTA),
+        mx.bfloat16,
+        0,
+        0,
+        1,
+    ),
+    "lfm2_4bit": (
+        dict(BASE, model_type="lfm2", num_hidden_layers=3, norm_eps=1e-5, conv_bias=False, conv_L_cache=3, block_dim=64, block_ff_dim=96, block_multiple_of=32, block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=True, layer_types=["conv", "full_attention", "conv"]),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    "lfm2_bias_f32": (
+        dict(BASE, model_type="lfm2", hidden_size=24, num_hidden_layers=2, norm_eps=1e-5, conv_bias=True, conv_L_cache=4, block_dim=24, block_ff_dim=40, block_multiple_of=32, block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=False, full_attn_idxs=[1]),
+        mx.float32,
+        0,
+        0,
+        1,
+    ),
     "qwen3_moe_f16": (
         dict(BASE, model_type="qwen3_moe", head_dim=16, hidden_size=32, intermediate_size=32, moe_intermediate_size=16, num_experts=4, num_experts_per_tok=3, norm_topk_prob=False, decoder_sparse_step=2, mlp_only_layers=[]),
         mx.float16,
@@ -168,6 +199,10 @@ SEEDS = {
     "phi3_f16": 13,
     "qwen3_moe_4bit": 14,
     "qwen3_moe_f16": 15,
+    "qwen3_5_4bit": 20,
+    "qwen3_5_moe_bf16": 17,
+    "lfm2_4bit": 18,
+    "lfm2_bias_f32": 19,
 }
 
 
@@ -180,12 +215,15 @@ def model_class(model_type):
 def randomize(model, dtype):
     center = 0.0 if model.model_type.startswith("gemma") else 1.0  # Gemma adds one to the weights of its norms
 
-    def draw(parameter):
+    def draw(path, parameter):
+        if path.endswith("A_log"):  # memories that fade slowly; else one token decides alone what a norm enlarges
+            return -2.0 + 0.3 * mx.random.normal(parameter.shape)
         if parameter.ndim == 1:  # norms near one, biases too: both far from doing nothing
             return (center + 0.3 * mx.random.normal(parameter.shape)).astype(dtype)
-        return (mx.random.normal(parameter.shape) * (1.5 / parameter.shape[-1] ** 0.5)).astype(dtype)
+        fan_in = parameter.shape[1] if parameter.shape[-1] == 1 else parameter.shape[-1]  # of a convolution, its taps
+        return (mx.random.normal(parameter.shape) * (1.5 / fan_in**0.5)).astype(dtype)
 
-    model.update(tree_map(draw, model.parameters()))
+    model.update(tree_map_with_path(draw, model.parameters()))
     for module in model.modules():
         if "switch_mlp" in module:
             tie_experts(module)

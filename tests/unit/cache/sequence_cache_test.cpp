@@ -27,7 +27,6 @@ void compute(SequenceCache& cache, int num_tokens) {
 
 TEST(SequenceCacheTest, GrowsByWholeBlocks) {
   CachePools pools = make_pools({0}, 10);
-  BlockPool& pool = pools.pool(0);
   SequenceCache cache(pools);
   EXPECT_TRUE(cache.ensure_capacity(1));
   EXPECT_THAT(cache.table(0), ElementsAre(0));
@@ -53,7 +52,6 @@ TEST(SequenceCacheTest, TakesNothingWhenNotAllCanBeHad) {
 
 TEST(SequenceCacheTest, NeverShrinksWhenLessIsAskedFor) {
   CachePools pools = make_pools({0}, 3);
-  BlockPool& pool = pools.pool(0);
   SequenceCache cache(pools);
   EXPECT_TRUE(cache.ensure_capacity(12));
   EXPECT_TRUE(cache.ensure_capacity(1));
@@ -212,6 +210,53 @@ TEST(SequenceCacheTest, CountsWhatAGroupStillNeeds) {
   EXPECT_EQ(cache.num_missing(0, 40), 5);
   EXPECT_EQ(cache.num_missing(1, 40), 0);
   EXPECT_EQ(cache.num_missing(1, 20), 0);
+}
+
+/// All tokens, and states.
+CachePools with_states(int num_blocks, int num_states) {
+  const std::vector<GroupPool> groups{{.num_blocks = num_blocks},
+                                      {.kind = CacheKind::kRecurrent, .num_blocks = num_states}};
+  return {kBlockTokens, groups};
+}
+
+TEST(SequenceCacheTest, HasOneStateHoweverManyTokens) {
+  CachePools pools = with_states(10, 1);
+  SequenceCache cache(pools);
+  EXPECT_TRUE(cache.ensure_capacity(0));
+  EXPECT_EQ(pools.num_used(), 0);
+  compute(cache, 3);
+  compute(cache, 20);
+  EXPECT_THAT(cache.table(1), ElementsAre(0));
+  EXPECT_EQ(cache.capacity(), 24);
+  EXPECT_EQ(cache.num_missing(1, 40), 0);
+  SequenceCache other(pools);
+  EXPECT_EQ(other.num_missing(1, 40), 1);
+  EXPECT_FALSE(other.ensure_capacity(1)) << "there is no other state";
+  EXPECT_EQ(other.reachable_capacity(), 0);
+  cache.release();
+  EXPECT_TRUE(other.ensure_capacity(1));
+}
+
+TEST(SequenceCacheTest, AStateCannotGoBackAndIsCopiedByAFork) {
+  CachePools pools = with_states(10, 2);
+  SequenceCache cache(pools);
+  compute(cache, 8);
+  EXPECT_TRUE(cache.can_resume_at(8));
+  EXPECT_FALSE(cache.can_resume_at(7));
+  EXPECT_EQ(cache.num_shared(1, 8), 0);
+  {
+    const auto fork = cache.fork(8);
+    ASSERT_TRUE(fork);
+    EXPECT_THAT(fork->cache.table(0), ElementsAre(0, 1));
+    EXPECT_THAT(fork->cache.table(1), ElementsAre(1));
+    ASSERT_EQ(fork->copies.size(), 1U);
+    EXPECT_EQ(fork->copies[0].group, 1);
+    EXPECT_EQ(fork->copies[0].from, 0);
+    EXPECT_EQ(fork->copies[0].to, 1);
+    EXPECT_FALSE(cache.fork(8)) << "no third state";
+    EXPECT_EQ(pools.pool(0).num_users(1), 2) << "and nothing was taken for it";
+  }
+  EXPECT_EQ(pools.num_used(), 3);
 }
 
 }  // namespace

@@ -40,8 +40,10 @@ TEST(EngineChoicesTest, ChoicesDifferByTheirDrawsOnly) {
 struct CountingModel {
   std::map<int, int> computed;
   int num_tokens = 0;
-  ModelLoader loader(std::vector<int> windows = {0}) {
-    return scripted_loader({.windows = std::move(windows), .before_step = [this](const kernels::RaggedBatch& batch) {
+  ModelLoader loader(std::vector<int> windows = {0}, bool has_state = false) {
+    return scripted_loader({.windows = std::move(windows),
+                            .has_state = has_state,
+                            .before_step = [this](const kernels::RaggedBatch& batch) {
                               num_tokens += batch.num_tokens();
                               for (const int position : batch.positions) ++computed[position];
                             }});
@@ -82,6 +84,22 @@ TEST(EngineChoicesTest, ChoicesTakeOverWindowsAtTheMomentThePromptEnds) {
   request.sampling.seed = 3;
   const auto got = run(*engine, request);
   EXPECT_EQ(model.computed[0], 2) << "for four together, and for two that came too late for what these had left behind";
+  request.num_choices = 1;
+  EXPECT_EQ(got.ids(0), run(*engine, request).ids(0));
+  EXPECT_EQ(engine->stats().failed_steps, 0U);
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+TEST(EngineChoicesTest, ChoicesTakeOverAStateAtTheMomentThePromptEnds) {
+  CountingModel model;
+  const auto engine = start_engine({.max_batch = 4, .step_tokens = 64, .block_tokens = 4}, model.loader({0}, true));
+  Request request = make_request(make_prompt(101, 2), 20);
+  request.num_choices = 4;
+  request.sampling.temperature = 5;
+  request.sampling.seed = 3;
+  const auto got = run(*engine, request);
+  EXPECT_EQ(model.computed[0], 1);
+  EXPECT_EQ(model.computed[99], 1);
   request.num_choices = 1;
   EXPECT_EQ(got.ids(0), run(*engine, request).ids(0));
   EXPECT_EQ(engine->stats().failed_steps, 0U);

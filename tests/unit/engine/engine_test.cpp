@@ -107,6 +107,29 @@ TEST(EngineTest, GivesTheSameAnswerWhereLayersHaveWindows) {
   EXPECT_EQ(engine->stats().blocks_used, 0);
 }
 
+TEST(EngineTest, GivesTheSameAnswerWhereALayerHasAState) {
+  // The model checks that each row's state is of its own tokens, all of them and no others.
+  const EngineOptions options{.max_batch = 3, .step_tokens = 16, .block_tokens = 4, .context_length = 40};
+  const auto engine = start_engine(with_blocks(11, options), scripted_loader({.has_state = true}));
+  std::vector<Running> running;
+  for (int i = 0; i < 9; ++i) {
+    Request request = make_request(make_prompt(4 * i + 1, i), 40 - 4 * i - 1);
+    request.num_choices = i % 3 + 1;
+    running.push_back(submit(*engine, request));
+  }
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_TRUE(running[static_cast<std::size_t>(i)].events->wait_until_done());
+    const Collected& got = running[static_cast<std::size_t>(i)].events->collected();
+    ASSERT_FALSE(got.error) << got.error->message;
+    for (std::size_t choice = 0; choice < static_cast<std::size_t>(i % 3 + 1); ++choice) {
+      EXPECT_EQ(got.ids(choice), predict(make_prompt(4 * i + 1, i), 40 - 4 * i - 1, hashed_next_token(64)));
+    }
+  }
+  EXPECT_GT(engine->stats().preemptions, 0U);
+  EXPECT_EQ(engine->stats().failed_steps, 0U);
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
 TEST(EngineTest, AWindowKeepsNoMoreBlocksThanItStandsIn) {
   std::ptrdiff_t most_kept = 0;
   const auto count = [&](const kernels::RaggedBatch& batch) {

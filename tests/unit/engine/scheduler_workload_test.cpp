@@ -12,6 +12,8 @@ namespace {
 
 using testing::IsEmpty;
 
+constexpr int kState = -1;  // among windows
+
 /// Sequences come, stall, are cancelled and end at random while the promises below are checked in each step.
 class SchedulerWorkloadTest : public SchedulerTest,
                               public testing::WithParamInterface<std::tuple<int, std::vector<int>>> {
@@ -72,6 +74,7 @@ class SchedulerWorkloadTest : public SchedulerTest,
   }
 
   void compute_in_group(int group, const Sequence& sequence, int num_tokens) {
+    if (pools_->kind(group) == cache::CacheKind::kRecurrent) return update_state(group, sequence, num_tokens);
     const int window = pools_->window(group);
     const int first_seen = window == 0 ? 0 : std::max(sequence.num_computed() + 1 - window, 0);
     for (int position = first_seen; position < sequence.num_computed() + num_tokens; ++position) {
@@ -85,6 +88,20 @@ class SchedulerWorkloadTest : public SchedulerTest,
       }
       ASSERT_EQ(stored, token) << "at " << position;
     }
+  }
+
+  /// A state is of the sequence's own tokens; of those, the last is remembered, and how many there are.
+  void update_state(int group, const Sequence& sequence, int num_tokens) {
+    const cache::BlockId block = sequence.cache.table(group).front();
+    std::map<int, TokenId>& state = contents_[{group, block}];
+    ASSERT_EQ(pools_->pool(group).num_users(block), 1);
+    const int num_before = sequence.num_computed();
+    if (num_before > 0) {
+      ASSERT_EQ(state[0], num_before);
+      ASSERT_EQ(state[1], sequence.tokens[static_cast<std::size_t>(num_before - 1)]);
+    }
+    state[0] = num_before + num_tokens;
+    state[1] = sequence.tokens[static_cast<std::size_t>(num_before + num_tokens - 1)];
   }
 
   void check_books() {
@@ -126,7 +143,11 @@ class SchedulerWorkloadTest : public SchedulerTest,
 TEST_P(SchedulerWorkloadTest, KeepsItsPromises) {
   std::vector<cache::GroupPool> groups;
   for (const int window : std::get<1>(GetParam())) {
-    groups.push_back({.window = window, .num_blocks = window == 0 ? kNumBlocks : kWindowBlocks});
+    if (window == kState) {
+      groups.push_back({.kind = cache::CacheKind::kRecurrent, .window = 0, .num_blocks = 4});
+    } else {
+      groups.push_back({.window = window, .num_blocks = window == 0 ? kNumBlocks : kWindowBlocks});
+    }
   }
   make({.max_batch = kMaxBatch, .step_tokens = kStepTokens}, groups);
   for (int i = 0; i < 10'000; ++i) {
@@ -157,14 +178,17 @@ TEST_P(SchedulerWorkloadTest, KeepsItsPromises) {
 
 std::string workload_name(const testing::TestParamInfo<SchedulerWorkloadTest::ParamType>& info) {
   std::string name = "Seed" + std::to_string(std::get<0>(info.param));
-  for (const int window : std::get<1>(info.param)) name += window == 0 ? "All" : "Window" + std::to_string(window);
+  for (const int window : std::get<1>(info.param)) {
+    name += window == 0 ? "All" : window == kState ? "State" : "Window" + std::to_string(window);
+  }
   return name;
 }
 
 using Windows = std::vector<int>;
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerWorkloadTest,
                          testing::Combine(testing::Range(1, 5),
-                                          testing::Values(Windows{0}, Windows{0, 6}, Windows{1, 0, 9}, Windows{5})),
+                                          testing::Values(Windows{0}, Windows{0, 6}, Windows{1, 0, 9}, Windows{5},
+                                                          Windows{0, kState}, Windows{0, 6, kState})),
                          workload_name);
 
 }  // namespace

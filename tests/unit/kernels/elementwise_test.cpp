@@ -77,6 +77,23 @@ TEST_P(ElementwiseTest, GatesWithGeluLikeFloat64) {
   }
 }
 
+TEST_P(ElementwiseTest, GatesWithSigmoidsAndPlainProducts) {
+  const std::vector<float> gate = random_floats(10'003, 5, 4.0F);
+  const std::vector<float> up = random_floats(gate.size(), 6);
+  const int size = static_cast<int>(gate.size());
+  const mx::array g = array_of(gate, {1, size});
+  const mx::array u = array_of(up, {1, size});
+  const std::vector<float> shares = floats_of(cpu()->gate_multiply(g, u, GateActivation::kSigmoid));
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double expected = double{up[i]} / (1 + std::exp(-double{gate[i]}));
+    ASSERT_NEAR(shares[i], expected, 2e-6 * std::abs(expected) + 1e-30) << "gate " << gate[i];
+  }
+  const ReferenceKernels reference;
+  EXPECT_EQ(bits_of(cpu()->gate_multiply(g, u, GateActivation::kIdentity)), bits_of(mx::multiply(g, u)));
+  expect_near(reference.gate_multiply(g, u, GateActivation::kSigmoid), array_of(shares, {1, size}), 2e-6F, 2e-6F);
+  EXPECT_EQ(bits_of(reference.gate_multiply(g, u, GateActivation::kIdentity)), bits_of(mx::multiply(g, u)));
+}
+
 TEST_P(ElementwiseTest, CapsLikeFloat64) {
   std::vector<float> x = random_floats(10'001, 7, 20.0F);
   x[0] = 1e30F;

@@ -13,6 +13,14 @@ using testing::UnorderedElementsAre;
 class ProfilingKernelsTest : public testing::Test {
  protected:
   [[nodiscard]] OperationTotals totals(const OperationKey& key) const { return profile_->operations().at(key); }
+  [[nodiscard]] std::vector<std::string> operations_called_once() const {
+    std::vector<std::string> names;
+    for (const auto& [key, totals] : profile_->operations()) {
+      EXPECT_EQ(totals.calls, 1U) << key.first;
+      names.push_back(key.first);
+    }
+    return names;
+  }
 
   std::shared_ptr<KernelProfile> profile_ = std::make_shared<KernelProfile>();
   cpu::CpuKernels plain_{cpu::Variant::kPortable, 1};
@@ -99,15 +107,6 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_EQ(bits_of(measured_.softcap(x, 2)), bits_of(plain_.softcap(x, 2)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
 
-  const auto one = dense_matrix(8, 8, WeightType::kF32);
-  const Routing routing = measured_.route(random_array({3, 2}, 5), {.top_k = 1});
-  const auto run = [&](const Kernels& kernels) {
-    const auto experts = kernels.make_experts({one->view, one->view});
-    return bits_of(
-        kernels.run_experts(random_array({3, 8}, 6), routing, {.gate = experts, .up = experts, .down = experts}));
-  };
-  EXPECT_EQ(run(measured_), run(plain_));
-
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
   const RopeSpec spec{
       .head_dim = 16, .dims = 16, .interleaved = false, .inverse_frequencies = std::vector<float>(8, 0.5F)};
@@ -124,14 +123,45 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   plain_.copy_block(plain_kv, 0, 1);
   EXPECT_EQ(bits_of(measured_kv.keys), bits_of(plain_kv.keys));
 
-  std::vector<std::string> names;
-  for (const auto& [key, totals] : profile_->operations()) {
-    EXPECT_EQ(totals.calls, 1U) << key.first;
-    names.push_back(key.first);
-  }
-  EXPECT_THAT(names, UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply",
-                                          "gelu and multiply", "scale", "softcap", "take rows", "route", "experts",
-                                          "rope", "write K and V", "attention", "copy block"));
+  EXPECT_THAT(
+      operations_called_once(),
+      UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "gelu and multiply", "scale",
+                           "softcap", "take rows", "rope", "write K and V", "attention", "copy block"));
+}
+
+TEST_F(ProfilingKernelsTest, ExpertsGiveTheSameBitsAndAreCounted) {
+  const auto one = dense_matrix(8, 8, WeightType::kF32);
+  const Routing routing = measured_.route(random_array({3, 2}, 5), {.top_k = 1});
+  const auto run = [&](const Kernels& kernels) {
+    const auto experts = kernels.make_experts({one->view, one->view});
+    return bits_of(
+        kernels.run_experts(random_array({3, 8}, 6), routing, {.gate = experts, .up = experts, .down = experts}));
+  };
+  EXPECT_EQ(run(measured_), run(plain_));
+  EXPECT_THAT(operations_called_once(), UnorderedElementsAre("route", "experts"));
+}
+
+TEST_F(ProfilingKernelsTest, RecurrentLayersGiveTheSameBitsAndAreCounted) {
+  RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
+  batch.rows[0].state = 0;
+  const auto recur = [&](const Kernels& kernels) {
+    StateStorage states = kernels.make_state_storage(
+        {.num_states = 2, .conv_tokens = 1, .conv_channels = 8, .num_heads = 1, .key_dim = 2, .value_dim = 4});
+    const mx::array qkv = kernels.short_convolution(random_array({3, 8}, 7),
+                                                    {.weight = random_array({2, 8}, 8), .bias = {}}, states, batch);
+    const mx::array gates = random_array({3, 1}, 9);
+    const DeltaSpec delta{.num_key_heads = 1,
+                          .num_value_heads = 1,
+                          .key_dim = 2,
+                          .value_dim = 4,
+                          .a_log = mx::ones({1}),
+                          .dt_bias = mx::ones({1})};
+    const mx::array y = kernels.gated_delta({.qkv = qkv, .a = gates, .b = gates}, delta, states, batch);
+    kernels.copy_state(states, 0, 1);
+    return std::pair(bits_of(kernels.gate_rows(y, gates)), bits_of(states.memory));
+  };
+  EXPECT_EQ(recur(measured_), recur(plain_));
+  EXPECT_THAT(operations_called_once(), UnorderedElementsAre("convolution", "gated delta", "gate rows", "copy state"));
 }
 
 TEST_F(ProfilingKernelsTest, AttentionIsNamedByItsHeadsHoweverQueriesLie) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/kv_cache.h"
 #include "kernels/kernels.h"
 
 namespace redpoll::test {
@@ -15,6 +16,7 @@ struct FedSequence {
   std::vector<TokenId> tokens;
   int num_computed = 0;
   std::vector<std::int32_t> blocks;
+  int state = 0;  // of recurrent layers
 };
 
 /// Adds the next `num_tokens` tokens of `sequence` to `batch`, wanting logits for each of them.
@@ -24,13 +26,24 @@ inline void feed(kernels::RaggedBatch& batch, FedSequence& sequence, int num_tok
                         .num_tokens = num_tokens,
                         .num_computed = sequence.num_computed,
                         .first_block = static_cast<int>(batch.block_ids.size()),
-                        .num_blocks = static_cast<int>(sequence.blocks.size())});
+                        .num_blocks = static_cast<int>(sequence.blocks.size()),
+                        .state = sequence.state});
   batch.block_ids.insert(batch.block_ids.end(), sequence.blocks.begin(), sequence.blocks.end());
   for (int i = 0; i < num_tokens; ++i) {
     batch.logit_rows.push_back(batch.num_tokens());
     batch.positions.push_back(sequence.num_computed);
     batch.tokens.push_back(sequence.tokens[static_cast<std::size_t>(sequence.num_computed++)]);
   }
+}
+
+/// A cache with `num_blocks` blocks for each group, and states; one table serves all groups.
+inline cache::KvCache make_cache(const kernels::Kernels& kernels, const std::vector<cache::LayerCache>& layers,
+                                 int num_blocks) {
+  const std::size_t num_groups = cache::make_cache_groups(layers).size();
+  cache::KvCache cache(
+      kernels, {.layers = layers, .num_blocks = std::vector(num_groups, num_blocks), .block_tokens = kBlockTokens});
+  for (kernels::KvStorage& layer : cache.layers()) layer.group = 0;
+  return cache;
 }
 
 /// Enough blocks for all tokens: first, first + stride, ...; a stride over 1 leaves room for other sequences between.

@@ -84,7 +84,8 @@ TEST(FamilyConfigTest, LayerTypesSayWhichLayersHaveAWindow) {
     opened->config.sliding_window = 16;
     const auto kernels = kernels::make_kernels({.num_threads = 1});
     std::vector<int> windows;
-    for (const cache::LayerCache& layer : (*make_model(*opened, *kernels))->info().layers) {
+    const auto model = make_model(*opened, *kernels);
+    for (const cache::LayerCache& layer : (*model)->info().layers) {
       windows.push_back(layer.window);
     }
     return windows;

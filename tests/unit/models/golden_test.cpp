@@ -58,17 +58,11 @@ class Runner {
     auto made = models::make_model(checkpoint, *kernels_);
     EXPECT_TRUE(made) << made.error().message;
     model_ = std::move(*made);
-    const models::ModelInfo& info = model_->info();
-    for (const cache::LayerCache& layer : info.layers) {
-      kv_.push_back(kernels_->make_kv_storage({.num_blocks = 64,
-                                               .block_tokens = test::kBlockTokens,
-                                               .num_kv_heads = layer.num_kv_heads,
-                                               .head_dim = layer.head_dim}));
-    }
+    cache_.emplace(test::make_cache(*kernels_, model_->info().layers, 64));
   }
 
   std::vector<float> run(const kernels::RaggedBatch& batch) {
-    nn::ForwardContext context{*kernels_, batch, kv_};
+    nn::ForwardContext context{*kernels_, batch, cache_->layers(), cache_->states()};
     mx::array logits = mx::contiguous(model_->forward(context));
     mx::eval(logits);
     return {logits.data<float>(), logits.data<float>() + logits.size()};
@@ -77,7 +71,7 @@ class Runner {
  private:
   std::unique_ptr<kernels::Kernels> kernels_;
   std::unique_ptr<models::Model> model_;
-  std::vector<kernels::KvStorage> kv_;
+  std::optional<cache::KvCache> cache_;
 };
 
 std::vector<float> run_in_chunks(Runner& runner, FedSequence sequence, int chunk) {
@@ -159,13 +153,47 @@ TEST_P(GoldenTest, FastKernelsGiveTheSameBitsInABatch) {
 
   std::vector<TokenId> reversed(golden.tokens.rbegin(), golden.tokens.rend());
   FedSequence other{reversed, 0, make_blocks(reversed.size(), 1, 2)};
-  FedSequence same{golden.tokens, 0, make_blocks(golden.tokens.size(), 2, 2)};
+  FedSequence same{golden.tokens, 0, make_blocks(golden.tokens.size(), 2, 2), 1};
   kernels::RaggedBatch batch;
   feed(batch, other, 5);
   feed(batch, same, static_cast<int>(same.tokens.size()));
   const auto both = runner.run(batch);
   const std::size_t vocab = golden.logits.size() / golden.tokens.size();
   EXPECT_EQ(std::vector<float>(both.begin() + static_cast<std::ptrdiff_t>(5 * vocab), both.end()), alone);
+}
+
+/// The text model as a part of one of text and more: its tensors under `prefix`, beside others.
+checkpoint::Checkpoint wrapped(const Golden& golden, const std::string& prefix) {
+  checkpoint::Checkpoint whole;
+  whole.path = golden.checkpoint.path;
+  whole.quantization = golden.checkpoint.quantization;
+  for (const std::string& name : golden.checkpoint.parameters.names()) {
+    const bool in_model = prefix.starts_with("model.") && name.starts_with("model.");
+    const std::string stored = prefix + (in_model ? name.substr(6) : name);
+    EXPECT_TRUE(whole.parameters.insert(stored, *golden.checkpoint.parameters.read(name)));
+  }
+  const std::string any = golden.checkpoint.parameters.names().front();
+  for (const char* other : {"vision_tower.patches.weight", "multi_modal_projector.weight", "model.visual.weight"}) {
+    EXPECT_TRUE(whole.parameters.insert(other, *golden.checkpoint.parameters.read(any)));
+  }
+  json::object config{
+      {"model_type", "gemma3"}, {"text_config", golden.checkpoint.config.raw}, {"vision_config", json::object()}};
+  whole.config = *checkpoint::config_from_json(std::move(config));
+  return whole;
+}
+
+TEST(WrappedModelTest, TheTextPartOfAModelOfTextAndMoreIsTheSame) {
+  const Golden golden = load_golden("gemma3_text_windows_4bit");
+  const FedSequence sequence{golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)};
+  const kernels::KernelOptions options{.num_threads = 1};
+  Runner alone(golden.checkpoint, options);
+  const auto expected = run_in_chunks(alone, sequence, 1000);
+  for (const char* prefix : {"language_model.", "model.language_model."}) {
+    const checkpoint::Checkpoint whole = wrapped(golden, prefix);
+    EXPECT_EQ(whole.config.model_type, "gemma3");
+    Runner part(whole, options);
+    EXPECT_EQ(run_in_chunks(part, sequence, 1000), expected) << prefix;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, testing::ValuesIn(golden_names()),

@@ -76,13 +76,7 @@ TEST(StarterModelTest, ContinuesLikeMlxLmInFloat32) {
   const models::ModelInfo& info = (*model)->info();
   EXPECT_EQ(info.vocab_size, 49152);
   EXPECT_EQ(info.context_length, 8192);
-  std::vector<kernels::KvStorage> kv;
-  for (const cache::LayerCache& layer : info.layers) {
-    kv.push_back(kernels->make_kv_storage({.num_blocks = 256,
-                                           .block_tokens = test::kBlockTokens,
-                                           .num_kv_heads = layer.num_kv_heads,
-                                           .head_dim = layer.head_dim}));
-  }
+  cache::KvCache cache = test::make_cache(*kernels, info.layers, 256);
 
   std::vector<test::FedSequence> sequences;
   std::int32_t first_block = 0;
@@ -98,7 +92,7 @@ TEST(StarterModelTest, ContinuesLikeMlxLmInFloat32) {
     }
     batch.logit_rows.clear();  // only each row's last token
     for (const auto& row : batch.rows) batch.logit_rows.push_back(row.first_token + row.num_tokens - 1);
-    nn::ForwardContext context{*kernels, batch, kv};
+    nn::ForwardContext context{*kernels, batch, cache.layers(), cache.states()};
     const std::vector<TokenId> next = argmax_rows((*model)->forward(context));
     for (std::size_t i = 0; i < sequences.size(); ++i) sequences[i].tokens.push_back(next[i]);
   }

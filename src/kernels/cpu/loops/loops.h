@@ -8,54 +8,10 @@
 
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/loops/packed_weights.h"
+#include "kernels/cpu/loops/tiles.h"
 #include "kernels/kernel_options.h"
 
 namespace redpoll::kernels::cpu {
-
-/// The bits of an IEEE half-precision number.
-using Half = std::uint16_t;
-
-/// Key and value rows are padded to a multiple of the widest vector's lanes.
-inline constexpr int kPadding = 16;
-
-/// x: placed rows, tile after tile; out (rows, out_stride) of which `num_columns` columns are written.
-struct MatmulTile {
-  const float* x = nullptr;
-  float* out = nullptr;
-  int num_rows = 0;  // at most kMaxRows
-  int out_stride = 0;
-  int num_columns = 0;  // at most kUnitPanels * lanes
-};
-
-/// Some query tokens of one sequence against one kv head. Query rows are token-major: row t * group + h is head h of
-/// the group at token t; (rows, head_dim), already scaled.
-struct AttentionTile {
-  const float* queries = nullptr;
-  int num_tokens = 0;
-  int first_position = 0;  // of the first token; the others follow it
-  int group = 0;           // query heads that share the kv head
-  int head_dim = 0;
-  int window = 0;     // of AttentionSpec
-  float softcap = 0;  // of AttentionSpec
-
-  KvType kv_type = KvType::kF32;
-  const std::byte* keys = nullptr;    // of this kv head in block 0: (head_dim, key_stride)
-  const std::byte* values = nullptr;  // of this kv head in block 0: (block_tokens, value_stride)
-  std::ptrdiff_t key_block_stride = 0;
-  std::ptrdiff_t value_block_stride = 0;
-  const std::int32_t* block_table = nullptr;
-  int block_tokens = 0;
-  int key_stride = 0;    // block_tokens padded to kPadding
-  int value_stride = 0;  // head_dim padded to kPadding
-
-  float* scores = nullptr;    // scratch (rows, score_stride)
-  int score_stride = 0;       // tokens of a part, and kPadding for what a vector writes beyond them
-  float* unpacked = nullptr;  // scratch for the keys or values of one block
-};
-
-/// The softmax of one query row so far: value_stride weighted sums of values, then the largest score, then the sum of
-/// weights, padded to attention_state_stride floats.
-[[nodiscard]] constexpr int attention_state_stride(int value_stride) { return value_stride + kPadding; }
 
 /// The matmul of one kind of activations.
 struct MatmulLoops {
@@ -100,6 +56,8 @@ struct Loops {
   /// out = x * weight / sqrt(mean(x^2) + eps) over `size` elements.
   void (*rms_norm)(const float* x, const float* weight, float eps, int size, float* out);
   void (*add)(const float* x, const float* y, std::int64_t size, float* out);
+  void (*multiply)(const float* x, const float* y, std::int64_t size, float* out);
+  void (*sigmoid_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*gelu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*scale)(const float* x, float factor, std::int64_t size, float* out);
@@ -107,6 +65,9 @@ struct Loops {
   void (*add_scaled)(const float* x, float factor, std::int64_t size, float* out);
   /// out = cap * tanh(x / cap)
   void (*softcap)(const float* x, float cap, std::int64_t size, float* out);
+
+  void (*convolve)(const ConvolutionTile& tile, float* out);
+  void (*gated_delta)(const DeltaTile& tile);
 };
 
 /// `variant` must be one of available_variants().

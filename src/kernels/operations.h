@@ -1,0 +1,123 @@
+// What the operations of a kernel set are told beside arrays, what some return, and the memory that attention and
+// recurrent layers keep from step to step.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/matrix.h"
+
+namespace redpoll::kernels {
+
+/// K and V of one layer for every block of a pool. The first axis is the block; the rest of the layout belongs to the
+/// kernel set that made it. Operations that write replace the arrays, possibly sharing their memory.
+struct KvStorage {
+  mx::array keys = mx::array(0.0F);
+  mx::array values = mx::array(0.0F);
+  int group = 0;  // whose block tables its blocks are in: see RaggedBatch::block_table
+};
+
+struct KvShape {
+  int num_blocks = 0;
+  int block_tokens = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+};
+
+/// States of one recurrent layer for every sequence that has one; the first axis is the state's place. Float32. The
+/// layout belongs to the kernel set.
+struct StateStorage {
+  mx::array convolution = mx::array(0.0F);  // the last inputs of a short convolution
+  mx::array memory = mx::array(0.0F);       // of the gated delta rule, if the layer has it
+};
+
+struct StateShape {
+  int num_states = 0;
+  int conv_tokens = 0;  // inputs before the current one that a convolution sees
+  int conv_channels = 0;
+  int num_heads = 0;  // 0: no memory
+  int key_dim = 0;    // of a head
+  int value_dim = 0;
+};
+
+/// Convolution of each channel over the last tokens of its row: y[t] = sum over j of weight[j] * x[t - conv_tokens +
+/// j].
+struct ConvolutionSpec {
+  mx::array weight;               // (conv_tokens + 1, channels) float32
+  std::optional<mx::array> bias;  // (channels)
+  bool has_silu = false;          // of the sum
+};
+
+/// The gated delta rule (Yang et al., "Gated Delta Networks", 2024): for each value head a memory S (key_dim,
+/// value_dim), which each token first fades and then corrects by what it holds wrong of the token's value:
+///   S *= exp(-exp(a_log) * softplus(a + dt_bias))
+///   S += k (sigmoid(b) * (v - k^T S))^T,   y = q^T S
+/// with q and k of norm 1, q / sqrt(key_dim). Value head h has the key head h / (value heads / key heads).
+struct DeltaSpec {
+  int num_key_heads = 0;
+  int num_value_heads = 0;
+  int key_dim = 0;
+  int value_dim = 0;
+  mx::array a_log;    // (value heads) float32
+  mx::array dt_bias;  // (value heads) float32
+};
+
+struct DeltaInputs {
+  const mx::array& qkv;  // (tokens, 2 * key heads * key_dim + value heads * value_dim)
+  const mx::array& a;    // (tokens, value heads)
+  const mx::array& b;    // (tokens, value heads)
+};
+
+/// Rotary embedding of the first `dims` of each head of `head_dim`. Pairs are (i, i + dims/2), or (2i, 2i + 1) if
+/// `interleaved`. `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians. What is rotated
+/// is multiplied with `scale` as well.
+struct RopeSpec {
+  int head_dim = 0;
+  int dims = 0;
+  bool interleaved = false;
+  std::vector<float> inverse_frequencies;
+  float scale = 1;
+};
+
+/// What a token sees of its row, and how scores become weights.
+struct AttentionSpec {
+  float scale = 1;    // of the scores
+  int window = 0;     // tokens that a token sees, itself the last of them; 0: all before it too
+  float softcap = 0;  // c: scores s become c * tanh(s / c); 0: they stay
+};
+
+enum class GateActivation {
+  kIdentity,
+  kSigmoid,
+  kSilu,      // x / (1 + exp(-x))
+  kGeluTanh,  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+};
+
+/// How a router's logits become experts and their weights.
+struct RoutingSpec {
+  int top_k = 0;
+  /// The weights of the chosen ones sum to 1; else they are shares of the softmax over all experts.
+  bool normalized = true;
+};
+
+/// Which experts see each token. Of experts with the same logit the first ones are chosen.
+struct Routing {
+  mx::array experts;  // (tokens, top_k) int32
+  mx::array weights;  // (tokens, top_k) float32
+};
+
+/// Gated MLPs: down(activation(gate(x)) * up(x)).
+struct ExpertMlps {
+  std::shared_ptr<const Experts> gate, up, down;
+  GateActivation activation = GateActivation::kSilu;
+};
+
+struct ResidualNorm {
+  mx::array sum;         // x + residual
+  mx::array normalized;  // rms_norm(sum)
+};
+
+}  // namespace redpoll::kernels

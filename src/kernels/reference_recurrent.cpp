@@ -1,0 +1,135 @@
+// The recurrent layers of the reference kernels: stock MLX ops, a row of the batch after the other and a token after
+// the other.
+#include <mlx/ops.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/reference.h"
+
+namespace redpoll::kernels {
+namespace {
+
+/// Rows [first, + count) of the first axis.
+mx::array cut(const mx::array& x, int first, int count) {
+  mx::Shape begin(x.ndim(), 0);
+  mx::Shape end = x.shape();
+  begin[0] = first;
+  end[0] = first + count;
+  return mx::slice(x, begin, end);
+}
+
+/// `all` with its row `index` replaced.
+mx::array with_row(const mx::array& all, int index, const mx::array& row) {
+  mx::Shape begin(all.ndim(), 0);
+  mx::Shape end = all.shape();
+  begin[0] = index;
+  end[0] = index + 1;
+  return mx::slice_update(all, mx::expand_dims(row, 0), begin, end);
+}
+
+/// A row's state, which is nothing before its first token.
+mx::array state_of(const mx::array& all, const BatchRow& row) {
+  const mx::array state = mx::squeeze(cut(all, row.state, 1), 0);
+  return row.num_computed == 0 ? mx::zeros_like(state) : state;
+}
+
+/// x (tokens, heads, dim) of length 1 in each head.
+mx::array normalized(const mx::array& x) {
+  const mx::array squares = mx::sum(mx::square(x), -1, /*keepdims=*/true);
+  return mx::multiply(x, mx::rsqrt(mx::add(squares, mx::array(1e-6F))));
+}
+
+/// Of all tokens, or of one without the first axis.
+struct DeltaTokens {
+  mx::array q, k;         // (tokens, heads, key_dim)
+  mx::array v;            // (tokens, heads, value_dim)
+  mx::array decay, beta;  // (tokens, heads)
+
+  [[nodiscard]] DeltaTokens at(int token) const {
+    const auto pick = [token](const mx::array& x) { return mx::squeeze(cut(x, token, 1), 0); };
+    return {pick(q), pick(k), pick(v), pick(decay), pick(beta)};
+  }
+};
+
+/// One token; memory (heads, value_dim, key_dim) is replaced.
+mx::array delta_step(const DeltaTokens& token, mx::array& memory) {
+  const auto& [q, k, v, decay, beta] = token;
+  memory = mx::multiply(memory, mx::expand_dims(decay, {1, 2}));
+  const mx::array held = mx::sum(mx::multiply(memory, mx::expand_dims(k, 1)), -1);
+  const mx::array delta = mx::multiply(mx::subtract(v, held), mx::expand_dims(beta, 1));
+  memory = mx::add(memory, mx::multiply(mx::expand_dims(k, 1), mx::expand_dims(delta, 2)));
+  return mx::sum(mx::multiply(memory, mx::expand_dims(q, 1)), -1);
+}
+
+}  // namespace
+
+StateStorage ReferenceKernels::make_state_storage(const StateShape& shape) const {
+  StateStorage states{.convolution =
+                          mx::zeros({shape.num_states, shape.conv_tokens, shape.conv_channels}, mx::float32)};
+  if (shape.num_heads > 0) {
+    states.memory = mx::zeros({shape.num_states, shape.num_heads, shape.value_dim, shape.key_dim}, mx::float32);
+  }
+  return states;
+}
+
+mx::array ReferenceKernels::short_convolution(const mx::array& x, const ConvolutionSpec& spec, StateStorage& states,
+                                              const RaggedBatch& batch) const {
+  const int conv_tokens = spec.weight.shape(0) - 1;
+  std::vector<mx::array> outputs;
+  for (const BatchRow& row : batch.rows) {
+    const mx::array own = mx::astype(cut(x, row.first_token, row.num_tokens), mx::float32);
+    const mx::array seen = mx::concatenate({state_of(states.convolution, row), own}, 0);
+    mx::array sum = mx::multiply(cut(seen, 0, row.num_tokens), cut(spec.weight, 0, 1));
+    for (int j = 1; j <= conv_tokens; ++j) {
+      sum = mx::add(sum, mx::multiply(cut(seen, j, row.num_tokens), cut(spec.weight, j, 1)));
+    }
+    if (spec.bias) sum = mx::add(sum, *spec.bias);
+    outputs.push_back(spec.has_silu ? mx::multiply(sum, mx::sigmoid(sum)) : sum);
+    states.convolution = with_row(states.convolution, row.state, cut(seen, row.num_tokens, conv_tokens));
+  }
+  return mx::astype(mx::concatenate(outputs, 0), x.dtype());
+}
+
+mx::array ReferenceKernels::gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
+                                        const RaggedBatch& batch) const {
+  const int tokens = inputs.qkv.shape(0);
+  const int keys = spec.num_key_heads * spec.key_dim;
+  const auto heads_of = [&](int first, int num_heads, int dim) {
+    const mx::array part = mx::slice(inputs.qkv, {0, first}, {tokens, first + num_heads * dim});
+    return mx::astype(mx::reshape(part, {tokens, num_heads, dim}), mx::float32);
+  };
+  const int shared = spec.num_value_heads / spec.num_key_heads;
+  const mx::array scale(1.0F / std::sqrt(static_cast<float>(spec.key_dim)));
+  const mx::array q =
+      mx::repeat(mx::multiply(normalized(heads_of(0, spec.num_key_heads, spec.key_dim)), scale), shared, 1);
+  const mx::array k = mx::repeat(normalized(heads_of(keys, spec.num_key_heads, spec.key_dim)), shared, 1);
+  const mx::array v = heads_of(2 * keys, spec.num_value_heads, spec.value_dim);
+  const mx::array softplus = mx::logaddexp(mx::add(mx::astype(inputs.a, mx::float32), spec.dt_bias), mx::array(0.0F));
+  const mx::array decay = mx::exp(mx::negative(mx::multiply(mx::exp(spec.a_log), softplus)));
+  const DeltaTokens all{q, k, v, decay, mx::sigmoid(mx::astype(inputs.b, mx::float32))};
+
+  std::vector<mx::array> outputs;
+  for (const BatchRow& row : batch.rows) {
+    mx::array memory = state_of(states.memory, row);
+    for (int t = row.first_token; t < row.first_token + row.num_tokens; ++t) {
+      outputs.push_back(delta_step(all.at(t), memory));
+    }
+    states.memory = with_row(states.memory, row.state, memory);
+  }
+  return mx::astype(mx::reshape(mx::stack(outputs), {tokens, -1}), inputs.qkv.dtype());
+}
+
+mx::array ReferenceKernels::gate_rows(const mx::array& x, const mx::array& logits) const {
+  return mx::multiply(x, mx::sigmoid(mx::reshape(logits, {-1, 1})));
+}
+
+void ReferenceKernels::copy_state(StateStorage& states, int from, int to) const {
+  states.convolution = with_row(states.convolution, to, mx::squeeze(cut(states.convolution, from, 1), 0));
+  if (states.memory.ndim() > 0)
+    states.memory = with_row(states.memory, to, mx::squeeze(cut(states.memory, from, 1), 0));
+}
+
+}  // namespace redpoll::kernels
