@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <ranges>
 #include <unordered_map>
@@ -44,6 +45,7 @@ const std::vector<Scheduled>& Scheduler::schedule() {
   schedule_running();
   // Who was set back a moment ago must not be started again at once.
   if (num_preemptions_ == preemptions_before) schedule_waiting();
+  spend_rest();
   return scheduled_;
 }
 
@@ -74,11 +76,7 @@ void Scheduler::schedule_running() {
     rows.push_back({.sequence = sequence.get(), .num_tokens = sequence->num_uncomputed() == 1 ? 1 : 0});
     budget -= rows.back().num_tokens;
   }
-  for (Scheduled& row : rows) {
-    if (row.num_tokens != 0) continue;
-    row.num_tokens = wanted_tokens(*row.sequence, budget);
-    budget -= row.num_tokens;
-  }
+  share_among_prompts(rows, budget);
   // Those who generate take their block before a prompt takes as many as there are.
   for (const Scheduled& row : rows) {
     if (row.num_tokens == 1) (void)row.sequence->cache.ensure_capacity(row.sequence->num_computed() + 1);
@@ -88,6 +86,58 @@ void Scheduler::schedule_running() {
     if (!is_running(*row.sequence)) continue;
     const int num_tokens = make_room(*row.sequence, row.num_tokens);
     if (num_tokens > 0) scheduled_.push_back({.sequence = row.sequence, .num_tokens = num_tokens});
+  }
+}
+
+/// What is left of a step when each that generates has its token. The oldest prompt is sure of half, so that it always
+/// moves on; then those with the fewest tokens left come first. What is for waiting ones is left over.
+void Scheduler::share_among_prompts(std::vector<Scheduled>& rows, int budget) const {
+  std::vector<Scheduled*> prompts;
+  for (Scheduled& row : rows) {
+    if (row.num_tokens == 0) prompts.push_back(&row);
+  }
+  if (prompts.empty()) return;
+  const auto give = [&](Scheduled& row, int most) {
+    const int more = wanted_tokens(*row.sequence, row.num_tokens + most) - row.num_tokens;
+    row.num_tokens += more;
+    budget -= more;
+  };
+  give(*prompts.front(), (budget + 1) / 2);
+  const auto tokens_left = [](const Scheduled* row) { return row->sequence->num_uncomputed(); };
+  std::ranges::stable_sort(prompts, {}, tokens_left);
+  const std::vector<int> waiting = tokens_of_next_waiting(options_.max_batch - static_cast<int>(rows.size()));
+  auto next_waiting = waiting.begin();
+  for (Scheduled* row : prompts) {
+    for (; next_waiting != waiting.end() && *next_waiting < tokens_left(row); ++next_waiting) {
+      budget -= std::min(budget, *next_waiting);
+    }
+    give(*row, budget);
+  }
+}
+
+/// Of up to so many sequences that would start next, ascending.
+std::vector<int> Scheduler::tokens_of_next_waiting(int num_sequences) const {
+  std::vector<const Sequence*> waiting;
+  for (const auto& sequence : sequences_) {
+    if (is_waiting(*sequence) && sequence->can_run() && !is_suspect(*sequence) && may_start(*sequence)) {
+      waiting.push_back(sequence.get());
+    }
+  }
+  std::ranges::stable_sort(waiting, std::greater<>(), [](const Sequence* s) { return s->request().priority; });
+  std::vector<int> tokens;
+  for (const Sequence* sequence : waiting | std::views::take(std::max(num_sequences, 0))) {
+    tokens.push_back(sequence->num_uncomputed());
+  }
+  std::ranges::sort(tokens);
+  return tokens;
+}
+
+/// On prompts that run, if those for which it was left over could not start.
+void Scheduler::spend_rest() {
+  for (Scheduled& row : scheduled_) {
+    const int num_tokens = wanted_tokens(*row.sequence, row.num_tokens + budget_left());
+    if (num_tokens <= row.num_tokens) continue;
+    if (row.sequence->cache.ensure_capacity(row.sequence->num_computed() + num_tokens)) row.num_tokens = num_tokens;
   }
 }
 

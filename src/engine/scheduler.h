@@ -28,8 +28,9 @@ struct Scheduled {
 };
 
 /// Owns all sequences that have not ended. The rules, in this order:
-/// - Running sequences come before waiting ones, older before younger; one token for each that is generating comes out
-///   of the budget before prompts share the rest, so that a long prompt never holds up others.
+/// - One token for each that is generating comes out of the budget before prompts share the rest, so that a long prompt
+///   never holds them up. Of that rest the oldest prompt is sure of half; then those with the fewest tokens left come
+///   first, waiting ones too, so that a short prompt is not held up either.
 /// - Who lacks blocks takes them from those whose consumers have fallen behind; then it computes fewer tokens; if it
 ///   could compute none, it takes from the youngest. Who lost its blocks waits and is computed again later. So the
 ///   oldest that can run always moves on, as long as the pool can hold one sequence.
@@ -60,7 +61,10 @@ class Scheduler {
  private:
   bool schedule_suspect();
   void schedule_running();
+  void share_among_prompts(std::vector<Scheduled>& rows, int budget) const;
+  [[nodiscard]] std::vector<int> tokens_of_next_waiting(int num_sequences) const;
   void schedule_waiting();
+  void spend_rest();
   [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
   [[nodiscard]] bool make_room_to_start(const Sequence& sequence);

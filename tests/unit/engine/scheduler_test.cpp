@@ -43,6 +43,55 @@ TEST_F(SchedulerTest, AnOldLongPromptStillLeavesYoungerOnesTheirToken) {
   EXPECT_THAT(step(), ElementsAre(Pair(a, 7), Pair(b, 1)));
 }
 
+TEST_F(SchedulerTest, AShortPromptIsNotHeldUpByALongOne) {
+  make({.max_batch = 4, .step_tokens = 8}, 100);
+  Sequence* a = add({.prompt_tokens = 50});
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
+  Sequence* b = add({.prompt_tokens = 3});
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 5), Pair(b, 3)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 7), Pair(b, 1)));
+}
+
+TEST_F(SchedulerTest, AStartedShortPromptComesBeforeAnOlderLongOne) {
+  make({.max_batch = 4, .step_tokens = 8}, 100);
+  Sequence* a = add({.prompt_tokens = 50});
+  (void)step();
+  Sequence* b = add({.prompt_tokens = 10});
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 4), Pair(b, 4)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 4), Pair(b, 4)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 6), Pair(b, 2)));
+}
+
+TEST_F(SchedulerTest, ALongPromptMovesOnHoweverManyShortOnesCome) {
+  make({.max_batch = 4, .step_tokens = 8}, 100);
+  Sequence* a = add({.prompt_tokens = 60});
+  (void)step();
+  for (int i = 0; i < 8; ++i) {
+    (void)add({.prompt_tokens = 8, .max_tokens = 1});
+    const int before = a->num_computed();
+    (void)step();
+    EXPECT_GE(a->num_computed(), before + 4) << "step " << i;
+  }
+}
+
+TEST_F(SchedulerTest, PromptsOfOneLengthComeOneAfterTheOther) {
+  make({.max_batch = 4, .step_tokens = 8}, 100);
+  Sequence* a = add({.prompt_tokens = 20});
+  Sequence* b = add({.prompt_tokens = 20});
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 4), Pair(b, 4)));
+}
+
+TEST_F(SchedulerTest, WhatAWaitingPromptCannotUseGoesToTheOthers) {
+  make({.max_batch = 4, .step_tokens = 8}, 13);
+  Sequence* a = add({.prompt_tokens = 46});  // needs twelve blocks
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
+  (void)add({.prompt_tokens = 7});  // two, of which there is one
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 8)));
+}
+
 TEST_F(SchedulerTest, RunsNoMoreSequencesThanABatchHolds) {
   make({.max_batch = 2, .step_tokens = 100}, 100);
   Sequence* a = add({.max_tokens = 2});
