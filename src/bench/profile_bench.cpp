@@ -154,7 +154,8 @@ Result<ProfileReport> run_profile_bench(EngineBenchOptions options, const server
   ProfileReport report;
   report.conditions = describe_here(describe_machine());
   progress("measuring the machine");
-  report.roofline = measure_roofline(kernels::cpu::choose_variant(std::getenv("REDPOLL_CPU")), threads);
+  ASSIGN_OR_RETURN(const kernels::cpu::Variant variant, kernels::cpu::chosen_variant());
+  report.roofline = measure_roofline(variant, threads);
 
   const auto profile = std::make_shared<engine::StepProfile>();
   ASSIGN_OR_RETURN(

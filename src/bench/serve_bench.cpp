@@ -35,9 +35,11 @@ void add_load_conditions(Conditions& conditions, const ServeBenchOptions& option
   conditions.push_back({"streams", "streams", options.streams});
   conditions.push_back({"requests", "requests", num_requests(options)});
   conditions.push_back({"words of a prompt", "prompt_words", options.prompt_words});
+  conditions.push_back({"words of the first request", "warm_up_words",
+                        options.warm_up_words > 0 ? options.warm_up_words : options.prompt_words});
   conditions.push_back({"shared words before", "shared_prefix", options.shared_prefix});
   conditions.push_back({"share with these", "cache_hit_ratio", options.cache_hit_ratio});
-  conditions.push_back({"tokens of an answer", "max_tokens", options.max_tokens});
+  conditions.push_back({"tokens of an answer at most", "max_tokens", options.max_tokens});
   conditions.push_back({"words that interfere", "interfere_tokens", options.interfere_tokens});
   conditions.push_back({"seed", "seed", options.seed});
 }
@@ -90,6 +92,7 @@ ServeBenchReport summarize(const LoadResult& result) {
           .total_ms = percentiles_of(std::move(total)),
           .requests = static_cast<int>(result.samples.size()),
           .prompt_tokens = prompt_tokens / num_samples,
+          .output_tokens = output_tokens / num_samples,
           .cached_share = prompt_tokens > 0 ? cached_tokens / prompt_tokens : 0,
           .output_tokens_per_s = output_tokens / result.wall_ms * 1000,
           .prompt_tokens_per_s = prompt_tokens / result.wall_ms * 1000,
@@ -170,6 +173,7 @@ std::string to_text(const ServeBenchReport& report) {
   totals.add_row({"generated tok/s", format_figure(report.output_tokens_per_s)});
   totals.add_row({"prompt tok/s", format_figure(report.prompt_tokens_per_s)});
   totals.add_row({"tokens of a prompt", format_figure(report.prompt_tokens)});
+  totals.add_row({"tokens of an answer", format_figure(report.output_tokens)});
   totals.add_row({"of these cached, %", format_figure(report.cached_share * 100)});
   std::string text = to_text(report.conditions) + '\n' + times.text() + '\n' + totals.text();
   if (report.interference) text += '\n' + to_text(*report.interference);
@@ -185,6 +189,7 @@ json::object to_json(const ServeBenchReport& report) {
                          {"output_tokens_per_s", report.output_tokens_per_s},
                          {"prompt_tokens_per_s", report.prompt_tokens_per_s},
                          {"prompt_tokens", report.prompt_tokens},
+                         {"output_tokens", report.output_tokens},
                          {"cached_share", report.cached_share}};
   if (report.interference) object["interference"] = to_json(*report.interference);
   return object;

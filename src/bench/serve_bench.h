@@ -39,6 +39,7 @@ struct ServeBenchReport {
   Percentiles total_ms;
   int requests = 0;
   double prompt_tokens = 0;        // mean of a request
+  double output_tokens = 0;        // likewise; fewer than were asked for if the context ends
   double cached_share = 0;         // of all prompt tokens, as the server says
   double output_tokens_per_s = 0;  // of all streams together, from the first request sent to the last answer read
   double prompt_tokens_per_s = 0;

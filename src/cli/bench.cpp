@@ -91,6 +91,9 @@ int run_engine(const EngineVerb& verb) {
   options.prefills = verb.given.prefills.value_or(options.prefills);
   options.batches = verb.given.batches.value_or(options.batches);
   options.depths = verb.given.depths.value_or(options.depths);
+  if (options.prefills.empty() && (options.batches.empty() || options.depths.empty())) {
+    return report_usage("bench", "nothing to measure: --prefills is none, and --batches or --depths is");
+  }
   if (verb.profile) return print(bench::run_profile_bench(std::move(options), print_progress), verb.as_json);
   return print(bench::run_engine_bench(std::move(options), print_progress), verb.as_json);
 }
@@ -142,7 +145,7 @@ void add_bench(CommandLine& command_line) {
       .or_else(list_text(options.prefills));
   add_list(flags, "--batches", verb->given.batches, kStreams, "Streams that generate at once; or none")
       .or_else(list_text(options.batches));
-  add_list(flags, "--depths", verb->given.depths, kDepths, "Tokens before those that are generated")
+  add_list(flags, "--depths", verb->given.depths, kDepths, "Tokens before those that are generated; or none")
       .or_else(list_text(options.depths));
   flags.whole("--decode-tokens", options.decode_tokens, {1, 100'000}, "Tokens that each stream generates to be timed");
   flags.whole("--repetitions", options.repetitions, kRepetitions, "Of each figure; shown are median, least and most");

@@ -1,6 +1,9 @@
 #include "kernels/kernel_options.h"
 
 #include <string>
+#include <utility>
+
+#include "kernels/cpu/features.h"
 
 namespace redpoll::kernels {
 
@@ -28,6 +31,9 @@ Result<KvType> parse_kv_type(std::string_view name) {
 }
 
 Status check_options(const KernelOptions& options, bool on_cpu) {
+  if (on_cpu) {
+    if (auto variant = cpu::chosen_variant(); !variant) return std::unexpected(std::move(variant).error());
+  }
   const Activations activations = options.activations.value_or(Activations::kFloat32);
   if (on_cpu || activations == Activations::kFloat32) return {};
   return fail(ErrorCode::kInvalidArgument,

@@ -42,7 +42,7 @@ struct KernelOptions {
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 
-/// An Error for what the kernels of the device that computes would ignore.
+/// An Error for what the kernels of the device that computes would ignore, REDPOLL_CPU included.
 [[nodiscard]] Status check_options(const KernelOptions& options, bool on_cpu);
 
 }  // namespace redpoll::kernels

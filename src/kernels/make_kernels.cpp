@@ -18,7 +18,7 @@ std::unique_ptr<Kernels> make_kernels(const KernelOptions& options) {
   if (on_cpu) mx::disable_compile();
   if (!on_cpu || options.reference) return std::make_unique<ReferenceKernels>();
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::num_usable_cores();
-  const cpu::Variant variant = cpu::choose_variant(std::getenv("REDPOLL_CPU"));
+  const cpu::Variant variant = cpu::chosen_variant().value_or(cpu::available_variants().back());  // see check_options
   const Activations activations = options.activations.value_or(cpu::usual_activations(variant));
   std::unique_ptr<Kernels> kernels =
       std::make_unique<cpu::CpuKernels>(variant, num_threads, activations, options.kv_type);

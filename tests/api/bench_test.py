@@ -107,6 +107,19 @@ def test_flags_of_the_engine_do_not_go_with_a_url():
     assert "the flags under Engine are for a server that is started, not for one at a --url" in done.stderr
 
 
+def test_nothing_to_measure_is_wrong_usage():
+    for flags in [["--batches", "none"], ["--depths", "none"]]:
+        done = run_program("bench", "--prefills", "none", *flags)
+        assert done.returncode == 2
+        assert "nothing to measure" in done.stderr
+
+
+def test_kernels_that_are_not_there_are_an_error():
+    done = run_program("bench", env={"REDPOLL_CPU": "banana"})
+    assert done.returncode == 1
+    assert "REDPOLL_CPU names kernels that this machine does not have: expected one of portable" in done.stderr
+
+
 def test_a_ratio_of_hits_needs_something_to_hit():
     done = run_program("bench", "serve", "--cache-hit-ratio", "0.5")
     assert done.returncode == 2

@@ -21,6 +21,7 @@ import platform
 import subprocess
 import sys
 
+from bench_arguments import positive
 from gate_candidates import LlamaCpp, Redpoll
 from gate_measures import Comparison, Expected, num_continued, passes, windows_of
 from gate_reference import Reference
@@ -69,10 +70,10 @@ def read_arguments():
         default=",".join(DEFAULT_CANDIDATES),
         help=f"of {', '.join(CANDIDATES)} (default: %(default)s)",
     )
-    parser.add_argument("--window", type=int, default=512, help="tokens (default: 512)")
-    parser.add_argument("--every", type=int, default=1, help="take every N-th window only, for a quick look")
-    parser.add_argument("--step-tokens", type=int, default=512, help="tokens that Redpoll computes at once")
-    parser.add_argument("--threads", type=int, default=2, help="of each candidate (default: 2)")
+    parser.add_argument("--window", type=positive, default=512, help="tokens (default: 512)")
+    parser.add_argument("--every", type=positive, default=1, help="take every N-th window only, for a quick look")
+    parser.add_argument("--step-tokens", type=positive, default=512, help="tokens that Redpoll computes at once")
+    parser.add_argument("--threads", type=positive, default=2, help="of each candidate (default: 2)")
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     arguments.model = next((ROOT / ".deps" / "starter").rglob("*.gguf"))

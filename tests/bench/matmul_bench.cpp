@@ -176,7 +176,14 @@ int main(int count, char** arguments) {
   using namespace redpoll::kernels;
   std::vector<cpu::Variant> variants = cpu::available_variants();
   std::vector<Activations> kinds{Activations::kFloat32, Activations::kInt16, Activations::kInt8};
-  if (count > 1) variants = {cpu::choose_variant(arguments[1])};
+  if (count > 1) {
+    const auto chosen = cpu::choose_variant(arguments[1]);
+    if (!chosen) {
+      std::fprintf(stderr, "%s\n", chosen.error().message.c_str());
+      return 2;
+    }
+    variants = {*chosen};
+  }
   if (count > 2) {
     const auto kind = parse_activations(arguments[2]);
     if (!kind) {

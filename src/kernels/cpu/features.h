@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/kernel_options.h"
 
 namespace redpoll::kernels::cpu {
@@ -19,9 +20,11 @@ enum class Variant { kPortable, kAvx2, kAvxVnni, kAvx512 };
 /// The variants that this machine runs, slowest first; never empty.
 [[nodiscard]] const std::vector<Variant>& available_variants();
 
-/// The fastest variant, or the one that `forced` (the value of REDPOLL_CPU; null or empty: none) names. A name that
-/// this machine does not have is logged together with the choices, and the fastest is taken.
-[[nodiscard]] Variant choose_variant(const char* forced);
+/// The fastest variant, or the one that `forced` (the value of REDPOLL_CPU; null or empty: none) names; an Error with
+/// the choices for a name that this machine does not have.
+[[nodiscard]] Result<Variant> choose_variant(const char* forced);
+/// As the environment has it.
+[[nodiscard]] Result<Variant> chosen_variant();
 
 /// What activations are rounded to where nobody says it: int16, of which an instruction multiplies twice as many as of
 /// float32 (docs/decisions/0009); compilers find no such instruction for the portable loops.

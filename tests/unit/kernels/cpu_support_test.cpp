@@ -129,19 +129,19 @@ TEST(VariantTest, IsTheFastestUnlessOneIsNamed) {
   }
 }
 
-TEST(VariantTest, WarnsOfAnUnknownNameAndTakesTheFastest) {
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(choose_variant("mmx"), available_variants().back());
-  const std::string logged = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(logged, testing::HasSubstr("REDPOLL_CPU names no kernels that this machine has; taking the fastest"));
-  EXPECT_THAT(logged, testing::HasSubstr("mmx"));
-  EXPECT_THAT(logged, testing::HasSubstr("portable"));
+TEST(VariantTest, AnUnknownNameIsAnErrorWithTheChoices) {
+  const auto refused = choose_variant("mmx");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "REDPOLL_CPU");
+  EXPECT_THAT(refused.error().message, testing::StartsWith("REDPOLL_CPU names kernels that this machine does not have: "
+                                                           "expected one of portable"));
+  EXPECT_THAT(refused.error().message, testing::EndsWith(", got 'mmx'"));
 }
 
 TEST(MakeKernelsTest, ChoosesCpuKernelsUnlessTheReferenceIsAskedFor) {
   ASSERT_EQ(mx::default_device(), mx::Device::cpu);
   EXPECT_EQ(make_kernels({.num_threads = 1, .reference = true})->name(), "reference");
-  const std::string fastest(variant_name(choose_variant(std::getenv("REDPOLL_CPU"))));
+  const std::string fastest(variant_name(*chosen_variant()));
   EXPECT_EQ(make_kernels({.activations = Activations::kFloat32})->name(), "cpu-" + fastest);
 }
 
@@ -150,6 +150,10 @@ TEST(MakeKernelsTest, ObeysTheEnvironment) {
   const std::string saved = before == nullptr ? "" : before;
   ASSERT_EQ(setenv("REDPOLL_CPU", "portable", 1), 0);
   EXPECT_EQ(make_kernels({.num_threads = 1})->name(), "cpu-portable");
+  EXPECT_TRUE(check_options({}, true));
+  ASSERT_EQ(setenv("REDPOLL_CPU", "banana", 1), 0);
+  EXPECT_EQ(check_options({}, true).error().param, "REDPOLL_CPU");
+  EXPECT_TRUE(check_options({}, false)) << "a GPU has no such kernels";
   ASSERT_EQ(saved.empty() ? unsetenv("REDPOLL_CPU") : setenv("REDPOLL_CPU", saved.c_str(), 1), 0);
 }
 

@@ -261,7 +261,7 @@ TEST_P(RoundedMatmulTest, SaysSoInTheNameOfTheKernelSet) {
 
 TEST(UsualActivations, AreInt16WhereTheProcessorHasVectorsForThem) {
   if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "a GPU rounds none";
-  const cpu::Variant variant = cpu::choose_variant(std::getenv("REDPOLL_CPU"));
+  const cpu::Variant variant = *cpu::chosen_variant();
   const std::string name(make_kernels({.num_threads = 1})->name());
   EXPECT_EQ(name.ends_with("-int16"), variant != cpu::Variant::kPortable) << name;
   EXPECT_THAT(make_kernels({.num_threads = 1, .activations = Activations::kFloat32})->name(),
