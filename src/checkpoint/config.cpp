@@ -173,6 +173,7 @@ void read_switches(FieldReader& fields, Config& config) {
 }
 
 void read_experts(FieldReader& fields, Config& config) {
+  fields.count("num_local_experts", kMaxExperts, config.num_experts);
   fields.count("num_experts", kMaxExperts, config.num_experts);
   fields.count("num_experts_per_tok", kMaxExperts, config.num_experts_per_tok);
   fields.count("moe_intermediate_size", kMaxIntermediate, config.moe_intermediate_size);

@@ -56,7 +56,7 @@ struct Config {
   std::vector<int> no_rope_layers;  // per layer: 0 if it does not encode positions
   int no_rope_layer_interval = 4;   // without it: every so many layers one does not
 
-  int num_experts = 0;
+  int num_experts = 0;  // or `num_local_experts`
   int num_experts_per_tok = 0;
   int moe_intermediate_size = 0;            // of each expert
   int shared_expert_intermediate_size = 0;  // of the one that sees every token
@@ -103,6 +103,7 @@ struct RopeScaling {
     kDefault,  // not at all
     kLinear,   // positions divided by `factor`
     kLlama3,   // low frequencies divided by `factor`, high ones kept, smooth between
+    kYarn,     // high frequencies kept, low ones divided by `factor`, a ramp between (Peng et al., "YaRN", 2023)
     kFactors,  // frequency i divided by frequency_factors[i]: longrope, or as a GGUF file bakes them
   };
   Type type = Type::kDefault;
@@ -110,8 +111,11 @@ struct RopeScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   int original_max_position_embeddings = 8192;
+  double beta_fast = 32;  // kYarn: rotations over the original context from which on, and up to which, the ramp goes
+  double beta_slow = 1;
+  bool truncate = true;                     // kYarn: the ramp begins and ends at whole dimensions
   std::vector<double> frequency_factors{};  // one for each pair that is rotated
-  double scale = 1;                         // of what is rotated, with kFactors
+  double scale = 1;                         // of what is rotated, with kYarn and kFactors
 };
 
 /// Reads `rope_scaling` or `rope_parameters`. kUnsupported names a type that is not known, or parameters that differ by

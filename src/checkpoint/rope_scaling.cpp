@@ -1,4 +1,5 @@
 // Reading of rope_scaling and rope_parameters: the shapes that published configs have, old and new.
+#include <algorithm>
 #include <cmath>
 
 #include "checkpoint/config.h"
@@ -30,6 +31,34 @@ Result<RopeScaling> read_llama3(JsonReader& reader) {
                 "'" + reader.path_of("high_freq_factor") + "' must be greater than low_freq_factor",
                 reader.path_of("high_freq_factor"));
   }
+  return scaling;
+}
+
+/// What YaRN multiplies queries and keys with, since the softmax is over more tokens.
+double yarn_scale(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1; }
+
+Result<RopeScaling> read_yarn(JsonReader& reader, const Config& config) {
+  RopeScaling scaling{.type = RopeScaling::Type::kYarn};
+  ASSIGN_OR_RETURN(scaling.factor, required_factor(reader, "factor"));
+  const std::int64_t most = std::int64_t{1} << 30;
+  ASSIGN_OR_RETURN(const auto original, reader.optional_int("original_max_position_embeddings", 1, most));
+  ASSIGN_OR_RETURN(const auto fast, reader.optional_double("beta_fast", 1e-6, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto slow, reader.optional_double("beta_slow", 1e-6, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto mscale, reader.optional_double("mscale", 0, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto mscale_all_dim, reader.optional_double("mscale_all_dim", 0, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto attention_factor, reader.optional_double("attention_factor", 1e-6, kMaxFactor));
+  ASSIGN_OR_RETURN(const auto truncate, reader.optional_bool("truncate"));
+  scaling.original_max_position_embeddings =
+      static_cast<int>(original.value_or(std::max(config.max_position_embeddings, 1)));
+  scaling.beta_fast = fast.value_or(scaling.beta_fast);
+  scaling.beta_slow = slow.value_or(scaling.beta_slow);
+  scaling.truncate = truncate.value_or(true);
+  if (scaling.beta_slow > scaling.beta_fast) {
+    return fail(ErrorCode::kInvalidArgument, "'" + reader.path_of("beta_slow") + "' must not be greater than beta_fast",
+                reader.path_of("beta_slow"));
+  }
+  scaling.scale = attention_factor.value_or(yarn_scale(scaling.factor, mscale.value_or(1)) /
+                                            yarn_scale(scaling.factor, mscale_all_dim.value_or(0)));
   return scaling;
 }
 
@@ -103,10 +132,11 @@ Result<RopeScaling> read_scaling(const json::object& object, const std::string& 
     return scaling;
   }
   if (type == "llama3") return read_llama3(reader);
+  if (type == "yarn") return read_yarn(reader, config);
   if (type == "longrope" || type == "su") return read_longrope(reader, config);
   return fail(ErrorCode::kUnsupported,
               "'" + reader.path_of("rope_type") + "': rope type '" + type + "' is not supported for model_type '" +
-                  config.model_type + "'; known are default, linear, llama3 and longrope",
+                  config.model_type + "'; known are default, linear, llama3, longrope and yarn",
               reader.path_of("rope_type"));
 }
 

@@ -87,13 +87,16 @@ struct AttentionSpec {
   float scale = 1;    // of the scores
   int window = 0;     // tokens that a token sees, itself the last of them; 0: all before it too
   float softcap = 0;  // c: scores s become c * tanh(s / c); 0: they stay
+  std::optional<mx::array> sinks =
+      {};  // (heads) float32: another score of each head, whose share of the weights is lost
 };
 
 enum class GateActivation {
   kIdentity,
   kSigmoid,
-  kSilu,      // x / (1 + exp(-x))
-  kGeluTanh,  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+  kSilu,         // x / (1 + exp(-x))
+  kClampedSilu,  // min(x, 7) / (1 + exp(-1.702 min(x, 7))), and what it gates is clamped to -7..7 and gets 1 more
+  kGeluTanh,     // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
 };
 
 /// How a router's logits become experts and their weights.
@@ -112,6 +115,7 @@ struct Routing {
 /// Gated MLPs: down(activation(gate(x)) * up(x)).
 struct ExpertMlps {
   std::shared_ptr<const Experts> gate, up, down;
+  std::optional<mx::array> gate_bias = {}, up_bias = {}, down_bias = {};  // (experts, out) each
   GateActivation activation = GateActivation::kSilu;
 };
 

@@ -69,6 +69,7 @@ mx::array activated(const mx::array& x, GateActivation activation) {
     case GateActivation::kSigmoid: return mx::sigmoid(x);
     case GateActivation::kSilu: return silu(x);
     case GateActivation::kGeluTanh: return gelu_tanh(x);
+    case GateActivation::kClampedSilu:  // changes what it gates, too
     case GateActivation::kIdentity: break;
   }
   return x;
@@ -125,6 +126,12 @@ mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { 
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
 mx::array ReferenceKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
+  if (activation == GateActivation::kClampedSilu) {
+    const mx::array limit(7.0F, gate.dtype());
+    const mx::array low = mx::minimum(gate, limit);
+    const mx::array gated = mx::add(mx::clip(up, mx::negative(limit), limit), mx::array(1.0F, up.dtype()));
+    return mx::multiply(gated, mx::multiply(low, mx::sigmoid(mx::multiply(mx::array(1.702F, low.dtype()), low))));
+  }
   return mx::multiply(activated(gate, activation), up);
 }
 
@@ -197,9 +204,9 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
       attended = capped_attention(queries, keys, values, spec, mask());
     } else if (row.num_tokens == 1 || spec.window == 0 || context <= spec.window) {
       attended = mx::fast::scaled_dot_product_attention(queries, keys, values, spec.scale,
-                                                        row.num_tokens == 1 ? "" : "causal");
+                                                        row.num_tokens == 1 ? "" : "causal", {}, spec.sinks);
     } else {
-      attended = mx::fast::scaled_dot_product_attention(queries, keys, values, spec.scale, "", mask());
+      attended = mx::fast::scaled_dot_product_attention(queries, keys, values, spec.scale, "", mask(), spec.sinks);
     }
     outputs.push_back(mx::transpose(mx::squeeze(attended, 0), {1, 0, 2}));
   }

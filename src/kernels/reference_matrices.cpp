@@ -172,12 +172,16 @@ Routing ReferenceKernels::route(const mx::array& logits, const RoutingSpec& spec
 }
 
 mx::array ReferenceKernels::run_experts(const mx::array& x, const Routing& routing, const ExpertMlps& mlps) const {
-  const auto multiply = [&](const std::shared_ptr<const Experts>& experts, const mx::array& input) {
-    return static_cast<const ReferenceExperts&>(*experts).multiply(input, routing.experts);  // see make_experts
+  const auto multiply = [&](const std::shared_ptr<const Experts>& experts, const std::optional<mx::array>& bias,
+                            const mx::array& input) {
+    const auto& own = static_cast<const ReferenceExperts&>(*experts);  // see make_experts
+    const mx::array product = own.multiply(input, routing.experts);
+    return bias ? mx::add(product, mx::expand_dims(mx::take(*bias, routing.experts, 0), 2)) : product;
   };
   const mx::array tokens = mx::expand_dims(x, {1, 2});
-  const mx::array inner = gate_multiply(multiply(mlps.gate, tokens), multiply(mlps.up, tokens), mlps.activation);
-  const mx::array made = mx::squeeze(multiply(mlps.down, inner), 2);  // (tokens, top_k, out)
+  const mx::array inner = gate_multiply(multiply(mlps.gate, mlps.gate_bias, tokens),
+                                        multiply(mlps.up, mlps.up_bias, tokens), mlps.activation);
+  const mx::array made = mx::squeeze(multiply(mlps.down, mlps.down_bias, inner), 2);  // (tokens, top_k, out)
   const mx::array weights = mx::expand_dims(routing.weights, -1);
   return mx::astype(mx::sum(mx::multiply(made, weights), 1), x.dtype());
 }

@@ -12,6 +12,7 @@ constexpr Family kFamilies[] = {
     {"gemma3", make_gemma3_text, /*is_text_part=*/true},
     {"gemma3_text", make_gemma3_text},
     {"glm4", make_glm4},
+    {"gpt_oss", make_gpt_oss},
     {"granite", make_granite},
     {"lfm2", make_lfm2},
     {"llama", make_llama},

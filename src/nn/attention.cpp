@@ -19,6 +19,7 @@ Attention::Attention(const Scope& scope, AttentionOptions options)
       q_norm_(make_norm(scope[options_.names.q_norm], options_.num_heads)),
       k_norm_(make_norm(scope[options_.names.k_norm], options_.num_kv_heads)) {
   if (options_.has_output_gate) gate_proj_.emplace(make_query_part(scope, 1));
+  if (options_.has_sinks) options_.scores.sinks = scope.vector("sinks", options_.num_heads);
 }
 
 Linear Attention::make_query_part(const Scope& scope, int part) const {

@@ -40,7 +40,8 @@ struct AttentionOptions {
   float norm_weight_offset = 0;  // of these
   kernels::AttentionSpec scores = {};
   bool has_output_gate =
-      false;  // q_proj has a gate beside each head, whose sigmoid the head's output is multiplied with
+      false;               // q_proj has a gate beside each head, whose sigmoid the head's output is multiplied with
+  bool has_sinks = false;  // "sinks": see AttentionSpec
   AttentionNames names = {};
 };
 

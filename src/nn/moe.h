@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "nn/linear.h"
 
@@ -13,16 +14,20 @@ struct MoeOptions {
   int num_experts = 0;
   kernels::RoutingSpec routing = {};
   kernels::GateActivation activation = kernels::GateActivation::kSilu;
+  Bias bias = Bias::kNone;  // of the router and of experts
+  std::string_view router = "gate";
+  std::string_view stacked = "switch_mlp";  // where experts are that are stacked
 };
 
-/// The router is "gate". Experts' "gate_proj", "up_proj" and "down_proj" are stacked in "switch_mlp", as MLX writes
-/// them, or apart in "experts.0", "experts.1" and so on.
+/// Experts' "gate_proj", "up_proj" and "down_proj" are stacked, as MLX writes them, or apart in "experts.0",
+/// "experts.1" and so on.
 class SparseMoe {
  public:
   SparseMoe(const Scope& scope, const MoeOptions& options)
-      : gate_(scope["gate"], options.hidden_size, options.num_experts), routing_(options.routing) {
+      : gate_(scope[options.router], options.hidden_size, options.num_experts, options.bias),
+        routing_(options.routing) {
     const auto load = [&](std::string_view name, int out_features, int in_features) {
-      const Scope stacked = scope["switch_mlp"][name];
+      const Scope stacked = scope[options.stacked][name];
       return stacked.has("weight") ? stacked.stacked_experts(options.num_experts, out_features, in_features)
                                    : scope["experts"].experts(name, options.num_experts, out_features, in_features);
     };
@@ -30,6 +35,13 @@ class SparseMoe {
                 .up = load("up_proj", options.intermediate_size, options.hidden_size),
                 .down = load("down_proj", options.hidden_size, options.intermediate_size),
                 .activation = options.activation};
+    if (options.bias == Bias::kNone) return;
+    const auto load_bias = [&](std::string_view name, int size) {
+      return scope[options.stacked][name].table("bias", options.num_experts, size);
+    };
+    experts_.gate_bias = load_bias("gate_proj", options.intermediate_size);
+    experts_.up_bias = load_bias("up_proj", options.intermediate_size);
+    experts_.down_bias = load_bias("down_proj", options.hidden_size);
   }
 
   /// x (tokens, hidden) -> (tokens, hidden)

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
+
+#include "nn/block_floats.h"
 
 namespace redpoll::nn {
 namespace {
@@ -175,21 +178,33 @@ std::optional<checkpoint::Tensor> Scope::expect(std::string_view name, const std
   return tensor;
 }
 
-mx::array Scope::vector(std::string_view name, int size, RowSlice slice) const {
-  const std::optional<checkpoint::Tensor> tensor = expect(name, {slice.of > 0 ? slice.of : size});
-  if (!tensor) return mx::zeros({size});
+mx::array Scope::floats(std::string_view name, const std::vector<std::int64_t>& shape) const {
+  const mx::Shape sizes(shape.begin(), shape.end());
+  const std::optional<checkpoint::Tensor> tensor = expect(name, shape);
+  if (!tensor) return mx::zeros(sizes);
   const auto type = weight_type(tensor->dtype);
   if (!type) {
     parameters_.record(full(name) + " has type " + std::string(checkpoint::dtype_name(tensor->dtype)) +
                        ", expected F32, F16 or BF16");
-    return mx::zeros({size});
+    return mx::zeros(sizes);
   }
-  mx::array stored = copy_of(*tensor, mlx_type(*type));
-  if (slice.of > 0) stored = mx::take(stored, row_indices(slice, size), 0);
+  return mx::reshape(copy_of(*tensor, mlx_type(*type)), sizes);
+}
+
+mx::array Scope::kept(mx::array stored) const {
   if (mx::default_device() == mx::Device::cpu) stored = mx::astype(stored, mx::float32);
   mx::eval(stored);
   parameters_.loaded_bytes_ += stored.nbytes();
   return stored;
+}
+
+mx::array Scope::vector(std::string_view name, int size, RowSlice slice) const {
+  const mx::array stored = floats(name, {slice.of > 0 ? slice.of : size});
+  return kept(slice.of > 0 ? mx::take(stored, row_indices(slice, size), 0) : stored);
+}
+
+mx::array Scope::table(std::string_view name, int rows, int columns) const {
+  return kept(floats(name, {rows, columns}));
 }
 
 std::vector<std::int64_t> Scope::shape(std::string_view name) const {
@@ -198,21 +213,10 @@ std::vector<std::int64_t> Scope::shape(std::string_view name) const {
 }
 
 mx::array Scope::convolution(int channels, int size) const {
-  const bool is_mlx = shape("weight") != std::vector<std::int64_t>{channels, 1, size};
-  const auto tensor = expect(
-      "weight", is_mlx ? std::vector<std::int64_t>{channels, size, 1} : std::vector<std::int64_t>{channels, 1, size});
-  if (!tensor) return mx::zeros({size, channels});
-  const auto type = weight_type(tensor->dtype);
-  if (!type) {
-    parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(tensor->dtype)) +
-                       ", expected F32, F16 or BF16");
-    return mx::zeros({size, channels});
-  }
-  const mx::array stored = mx::reshape(copy_of(*tensor, mlx_type(*type)), {channels, size});
-  mx::array weight = mx::contiguous(mx::transpose(mx::astype(stored, mx::float32)));
-  mx::eval(weight);
-  parameters_.loaded_bytes_ += weight.nbytes();
-  return weight;
+  const std::vector<std::int64_t> original{channels, 1, size};
+  const mx::array stored =
+      floats("weight", shape("weight") == original ? original : std::vector<std::int64_t>{channels, size, 1});
+  return kept(mx::contiguous(mx::transpose(mx::astype(mx::reshape(stored, {channels, size}), mx::float32))));
 }
 
 std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features, RowSlice slice) const {
@@ -258,63 +262,74 @@ std::optional<kernels::MatrixWeights> Scope::read_matrix(const std::vector<int>&
   kernels::MatrixWeights weights;
   weights.out_features = std::accumulate(rows.begin(), rows.end(), 1, std::multiplies<>());
   weights.in_features = in_features;
-  const bool is_quantized = has("scales");
-  if (is_quantized && !add_quantization(weights, rows)) return std::nullopt;
-  const std::int64_t columns =
-      is_quantized ? static_cast<std::int64_t>(in_features) * weights.bits / 32 : std::int64_t{in_features};
-  const std::optional<checkpoint::Tensor> weight = expect("weight", with_columns(rows, columns));
-  if (!weight) return std::nullopt;
-  const auto type = weight_type(weight->dtype);
-  if (is_quantized && weight->dtype != DType::kU32) {
-    parameters_.record(full("weight") + " is quantized and must be U32");
-    return std::nullopt;
-  }
-  if (!is_quantized && !type) {
-    parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
-                       ", expected F32, F16 or BF16");
-    return std::nullopt;
-  }
-  if (!is_quantized) weights.type = *type;
-  weights.weight = weight->bytes;
-  weights.storage = both(weight->storage, weights.storage);
-  return weights;
-}
-
-// Fills bits, group size, scales and biases from the config's quantization table and checks them against the tensors.
-bool Scope::add_quantization(kernels::MatrixWeights& weights, const std::vector<int>& rows) const {
+  if (!has("scales")) return read_dense(rows, std::move(weights));
   const std::string module = prefix_.substr(0, prefix_.size() - 1);
   const auto spec = parameters_.checkpoint_.quantization.spec_for(module);
   if (!spec) {
     parameters_.record(module + " has scales, but the config does not say how it is quantized");
-    return false;
-  }
-  if (spec->mode != "affine") {
-    parameters_.record(module + " is quantized as '" + spec->mode + "'; only affine is supported");
-    return false;
+    return std::nullopt;
   }
   const bool divides =
-      spec->group_size > 0 && weights.in_features % spec->group_size == 0 && weights.in_features * spec->bits % 32 == 0;
+      spec->group_size > 0 && in_features % spec->group_size == 0 && in_features * spec->bits % 32 == 0;
   if (!divides) {
-    parameters_.record(module + " has " + std::to_string(weights.in_features) + " inputs, which groups of " +
+    parameters_.record(module + " has " + std::to_string(in_features) + " inputs, which groups of " +
                        std::to_string(spec->group_size) + " do not divide");
-    return false;
+    return std::nullopt;
   }
-  const std::vector<std::int64_t> shape = with_columns(rows, weights.in_features / spec->group_size);
-  const std::optional<checkpoint::Tensor> scales = expect("scales", shape);
-  const std::optional<checkpoint::Tensor> biases = expect("biases", shape);
-  if (!scales || !biases) return false;
-  const auto type = weight_type(scales->dtype);
-  if (!type || biases->dtype != scales->dtype) {
-    parameters_.record(module + " needs scales and biases of one type, F32, F16 or BF16");
-    return false;
+  const auto scales = expect("scales", with_columns(rows, in_features / spec->group_size));
+  const auto weight = expect("weight", with_columns(rows, std::int64_t{in_features} * spec->bits / 32));
+  if (!scales || !weight) return std::nullopt;
+  if (weight->dtype != DType::kU32) {
+    parameters_.record(full("weight") + " is quantized and must be U32");
+    return std::nullopt;
   }
-  weights.type = *type;
+  weights.weight = weight->bytes;
+  weights.scales = scales->bytes;
+  weights.storage = both(weight->storage, scales->storage);
   weights.bits = spec->bits;
   weights.group_size = spec->group_size;
-  weights.scales = scales->bytes;
+  if (spec->mode == "affine") return with_biases(rows, scales->dtype, std::move(weights));
+  if (scales->dtype != DType::kU8) {
+    parameters_.record(full("scales") + " is of '" + spec->mode + "' and must be U8");
+    return std::nullopt;
+  }
+  return widened({.mode = spec->mode,
+                  .rows = weights.out_features,
+                  .columns = in_features,
+                  .weight = weights.weight,
+                  .scales = weights.scales});
+}
+
+std::optional<kernels::MatrixWeights> Scope::read_dense(const std::vector<int>& rows,
+                                                        kernels::MatrixWeights weights) const {
+  const std::optional<checkpoint::Tensor> weight = expect("weight", with_columns(rows, weights.in_features));
+  if (!weight) return std::nullopt;
+  const auto type = weight_type(weight->dtype);
+  if (!type) {
+    parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
+                       ", expected F32, F16 or BF16");
+    return std::nullopt;
+  }
+  weights.type = *type;
+  weights.weight = weight->bytes;
+  weights.storage = weight->storage;
+  return weights;
+}
+
+std::optional<kernels::MatrixWeights> Scope::with_biases(const std::vector<int>& rows, checkpoint::DType scales,
+                                                         kernels::MatrixWeights weights) const {
+  const auto biases = expect("biases", with_columns(rows, weights.in_features / weights.group_size));
+  if (!biases) return std::nullopt;
+  const auto type = weight_type(scales);
+  if (!type || biases->dtype != scales) {
+    parameters_.record(prefix_.substr(0, prefix_.size() - 1) +
+                       " needs scales and biases of one type, F32, F16 or BF16");
+    return std::nullopt;
+  }
+  weights.type = *type;
   weights.biases = biases->bytes;
-  weights.storage = both(scales->storage, biases->storage);
-  return true;
+  weights.storage = both(weights.storage, biases->storage);
+  return weights;
 }
 
 }  // namespace redpoll::nn

@@ -87,6 +87,8 @@ class Scope {
   [[nodiscard]] std::vector<std::int64_t> shape(std::string_view name) const;
   /// A (size) vector; float32 on a CPU, as stored elsewhere. Zeros when recorded.
   [[nodiscard]] mx::array vector(std::string_view name, int size, RowSlice slice = {}) const;
+  /// A (rows, columns) table, likewise.
+  [[nodiscard]] mx::array table(std::string_view name, int rows, int columns) const;
   /// Tensors under this prefix that a model leaves unread on purpose, such as precomputed rotary frequencies.
   void ignore() const;
   /// Of all scopes of these parameters so far.
@@ -94,10 +96,18 @@ class Scope {
 
  private:
   [[nodiscard]] std::string full(std::string_view name) const;
+  /// Of a type that is not integers; zeros when recorded.
+  [[nodiscard]] mx::array floats(std::string_view name, const std::vector<std::int64_t>& shape) const;
+  /// Evaluated, float32 on a CPU, and counted.
+  [[nodiscard]] mx::array kept(mx::array stored) const;
   [[nodiscard]] std::optional<checkpoint::Tensor> expect(std::string_view name,
                                                          const std::vector<std::int64_t>& shape) const;
   [[nodiscard]] std::optional<kernels::MatrixWeights> read_matrix(const std::vector<int>& rows, int in_features) const;
-  [[nodiscard]] bool add_quantization(kernels::MatrixWeights& weights, const std::vector<int>& rows) const;
+  [[nodiscard]] std::optional<kernels::MatrixWeights> read_dense(const std::vector<int>& rows,
+                                                                 kernels::MatrixWeights weights) const;
+  [[nodiscard]] std::optional<kernels::MatrixWeights> with_biases(const std::vector<int>& rows,
+                                                                  checkpoint::DType scales,
+                                                                  kernels::MatrixWeights weights) const;
 
   Parameters& parameters_;
   std::string prefix_;  // "" or ends with "."

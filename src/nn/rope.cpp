@@ -3,6 +3,7 @@
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -42,6 +43,30 @@ mx::array llama3_periods(const mx::array& plain, const checkpoint::RopeScaling& 
   return mx::where(between, blended, stretched);
 }
 
+// YaRN's "NTK by parts": dimensions that rotate often within the original context are kept, those that rotate less than
+// once are stretched, and a ramp goes between.
+mx::array yarn_periods(int dims, double theta, const checkpoint::RopeScaling& scaling) {
+  const auto dimension_of = [&](double rotations) {
+    return dims * std::log(scaling.original_max_position_embeddings / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(theta));
+  };
+  double low = dimension_of(scaling.beta_fast);
+  double high = dimension_of(scaling.beta_slow);
+  if (scaling.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dims - 1.0);
+  if (low == high) high += 0.001;
+  const mx::array ramp =
+      mx::clip((mx::arange(0.0, dims / 2, 1.0, mx::float32) - scalar(low)) / scalar(high - low), scalar(0), scalar(1));
+  const mx::array kept = scalar(1) - ramp;
+  const mx::array plain = mx::power(scalar(theta), mx::arange(0.0, dims, 2.0, mx::float32) / scalar(dims));
+  const mx::array stretched = scalar(scaling.factor) * plain;
+  return (stretched * plain) / (stretched * kept + plain * (scalar(1) - kept));
+}
+
 mx::array frequencies(int dims, double theta, const checkpoint::RopeScaling& scaling) {
   using Type = checkpoint::RopeScaling::Type;
   switch (scaling.type) {
@@ -49,6 +74,7 @@ mx::array frequencies(int dims, double theta, const checkpoint::RopeScaling& sca
     // mlx-lm scales the positions; scaling the frequencies instead rounds the same product.
     case Type::kLinear: return default_frequencies(dims / 2, theta) * scalar(1 / scaling.factor);
     case Type::kLlama3: return mx::reciprocal(llama3_periods(periods(dims, theta), scaling));
+    case Type::kYarn: return mx::reciprocal(yarn_periods(dims, theta, scaling));
     case Type::kFactors: {
       std::vector<float> factors(scaling.frequency_factors.begin(), scaling.frequency_factors.end());
       return mx::reciprocal(periods(dims, theta) * mx::array(factors.data(), {dims / 2}, mx::float32));

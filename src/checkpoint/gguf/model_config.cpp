@@ -141,6 +141,18 @@ void write_rope_factors(ConfigWriter& writer) {
   if (!is_identity) writer.set("rope_freq_factors", std::move(factors));
 }
 
+void add_yarn_fields(ConfigWriter& writer, json::object& scaling) {
+  const auto original = writer.file().integer(writer.full("rope.scaling.original_context_length"), 1, kMaxCount);
+  if (!original) return writer.fail_with(std::unexpected(original.error()));
+  if (*original) scaling["original_max_position_embeddings"] = **original;
+  for (const auto& [key, name] :
+       {std::pair{"rope.scaling.yarn_beta_fast", "beta_fast"}, {"rope.scaling.yarn_beta_slow", "beta_slow"}}) {
+    const auto number = writer.file().real(writer.full(key));
+    if (!number) return writer.fail_with(std::unexpected(number.error()));
+    if (*number) scaling[name] = as_written(**number);
+  }
+}
+
 void write_rope(ConfigWriter& writer) {
   writer.real("rope.freq_base", "rope_theta", Need::kOptional);
   writer.set("rope_traditional", false);  // rows are put back into the order of halves
@@ -155,6 +167,7 @@ void write_rope(ConfigWriter& writer) {
     json::object scaling{{"rope_type", json::string(name)}};
     if (*factor) scaling["factor"] = as_written(**factor);
     if (!*factor && *old_factor) scaling["factor"] = as_written(**old_factor);
+    if (name == "yarn") add_yarn_fields(writer, scaling);
     writer.set("rope_scaling", std::move(scaling));
   }
   write_rope_factors(writer);

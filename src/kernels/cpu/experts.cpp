@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,18 @@ void add_jobs(const Experts& experts, const Places& places, const float* x, floa
   }
 }
 
+/// To each row that of its expert.
+void add_biases(const Loops& loops, const std::optional<mx::array>& biases, const Places& places, float* rows) {
+  if (!biases) return;
+  const HostView all(*biases);
+  const std::int64_t dim = biases->shape(1);
+  for (std::size_t expert = 0; expert + 1 < places.first_row.size(); ++expert) {
+    for (std::int64_t row = places.first_row[expert]; row < places.first_row[expert + 1]; ++row) {
+      loops.add(rows + row * dim, all.data() + static_cast<std::int64_t>(expert) * dim, dim, rows + row * dim);
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Experts> CpuKernels::make_experts(std::vector<MatrixWeights> weights) const {
@@ -134,6 +147,8 @@ mx::array CpuKernels::run_experts(const mx::array& x, const Routing& routing, co
   add_jobs(*mlps.gate, places, gathered.data, gate.data, jobs);
   add_jobs(*mlps.up, places, gathered.data, up.data, jobs);
   multiply_jobs(*context_, jobs);
+  add_biases(context_->loops, mlps.gate_bias, places, gate.data);
+  add_biases(context_->loops, mlps.up_bias, places, up.data);
   const mx::array inner = gate_multiply(gate.array, up.array, mlps.activation);
 
   const std::int64_t out_dim = mlps.down->out_features();
@@ -141,6 +156,7 @@ mx::array CpuKernels::run_experts(const mx::array& x, const Routing& routing, co
   jobs.clear();
   add_jobs(*mlps.down, places, inner.data<float>(), made.data, jobs);
   multiply_jobs(*context_, jobs);
+  add_biases(context_->loops, mlps.down_bias, places, made.data);
 
   HostArray out = make_array({tokens, static_cast<int>(out_dim)});
   team.parallel_for(tokens, rows_per_part(out_dim * top_k), [&](std::int64_t begin, std::int64_t end) {

@@ -2,6 +2,8 @@
 // combined in order. Parts make one long decode step parallel; because they are always the same and always combined
 // the same way, a result does not depend on whether they ran on several threads.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "kernels/cpu/buffer.h"
@@ -52,7 +54,9 @@ class PagedAttention {
         batch_(batch),
         part_blocks_(std::max(1, kPartTokens / batch.block_tokens)),
         score_stride_((part_blocks_ * batch.block_tokens + kPadding - 1) / kPadding * kPadding + kPadding),
-        spec_(spec) {}
+        spec_(spec) {
+    if (spec.sinks) sinks_.emplace(*spec.sinks);
+  }
 
   void run(Context& context, float* out) {
     make_tiles();
@@ -195,11 +199,13 @@ class PagedAttention {
     loops.attention(tile, part * part_blocks_, std::min((part + 1) * part_blocks_, num_blocks), states);
   }
 
-  void finish(const Loops& loops, const Tile& tile, const float* states, float* out) const {
+  /// A sink is one more score, of a token without a value.
+  void finish(const Loops& loops, const Tile& tile, float* states, float* out) const {
     const int first_head = tile.kv_head * group_;
     for (int t = 0; t < tile.num_tokens; ++t) {
       const std::int64_t token = tile.row->first_token + tile.first_token + t;
       for (int h = 0; h < group_; ++h, states += attention_state_stride(value_stride_)) {
+        if (sinks_) states[value_stride_ + 1] += std::exp(sinks_->data()[first_head + h] - states[value_stride_]);
         loops.finish_attention(states, value_stride_, head_dim_,
                                out + (token * num_heads_ + first_head + h) * head_dim_);
       }
@@ -222,6 +228,7 @@ class PagedAttention {
   int part_blocks_;
   int score_stride_;  // see AttentionTile
   AttentionSpec spec_;
+  std::optional<HostView> sinks_;
   std::vector<Tile> tiles_;
   std::int64_t num_state_rows_ = 0;
 };

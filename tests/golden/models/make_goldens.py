@@ -46,7 +46,7 @@ LLAMA3_ROPE = dict(
 DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=24, linear_conv_kernel_dim=4)
 GEMMA = dict(BASE, hidden_size=64, head_dim=32, rms_norm_eps=1e-6, hidden_activation="gelu_pytorch_tanh")
 del GEMMA["hidden_act"]
-# name -> (config, dtype, bits of the projections, bits of the embedding, number of shards)
+# name -> (config, dtype, bits of the projections or a format of small floats, bits of the embedding, number of shards)
 VARIANTS = {
     # Caps that bite; mlx-lm has no window here, so the config asks for none.
     "gemma2_capped": (dict(GEMMA, model_type="gemma2", hidden_size=48, intermediate_size=64, head_dim=16, num_hidden_layers=2, query_pre_attn_scalar=24, attn_logit_softcapping=4.0, final_logit_softcapping=3.0), mx.bfloat16, 0, 0, 1),
@@ -75,6 +75,16 @@ VARIANTS = {
         8,
         1,
     ),
+    # Windows of 20 tokens in layers 1 and 3, sinks, experts in mxfp4; prompts go beyond yarn's original context.
+    "gpt_oss_mxfp4": (
+        dict(BASE, model_type="gpt_oss", hidden_size=32, intermediate_size=32, num_hidden_layers=4, head_dim=16, num_local_experts=5, num_experts_per_tok=2, sliding_window=20, tie_word_embeddings=False, layer_types=["sliding_attention", "full_attention"] * 2, rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, original_max_position_embeddings=32)),
+        mx.bfloat16,
+        "mxfp4",
+        0,
+        1,
+    ),
+    "qwen3_mxfp8": (dict(BASE, model_type="qwen3", hidden_size=32, intermediate_size=64, head_dim=16), mx.bfloat16, "mxfp8", 0, 1),
+    "qwen3_nvfp4": (dict(BASE, model_type="qwen3", hidden_size=32, intermediate_size=64, head_dim=16), mx.bfloat16, "nvfp4", 0, 1),
     "granite_4bit": (
         dict(BASE, model_type="granite", attention_bias=False, mlp_bias=False, attention_multiplier=0.3, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=2.0),
         mx.bfloat16,
@@ -203,6 +213,9 @@ SEEDS = {
     "qwen3_5_moe_bf16": 17,
     "lfm2_4bit": 18,
     "lfm2_bias_f32": 19,
+    "gpt_oss_mxfp4": 21,
+    "qwen3_mxfp8": 22,
+    "qwen3_nvfp4": 23,
 }
 
 
@@ -237,8 +250,12 @@ def tie_experts(moe):
 
 
 def quantize(model, config, bits, embedding_bits):
+    mode = "affine"
     group_size = 32
-    config["quantization"] = {"group_size": group_size, "bits": bits}
+    if isinstance(bits, str):  # the name of a format of small floats
+        mode = bits
+        group_size, bits = {"mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}[mode]
+    config["quantization"] = {"group_size": group_size, "bits": bits, "mode": mode}
 
     def decide(path, module):
         if not hasattr(module, "to_quantized"):
@@ -249,7 +266,7 @@ def quantize(model, config, bits, embedding_bits):
             return rule
         return True
 
-    nn.quantize(model, group_size=group_size, bits=bits, class_predicate=decide)
+    nn.quantize(model, group_size=group_size, bits=bits, mode=mode, class_predicate=decide)
 
 
 def save(folder, model, config, shards):

@@ -226,12 +226,12 @@ TEST(RopeScalingTest, FactorsOfAGgufFileAreOnePerFrequency) {
 }
 
 TEST(RopeScalingTest, WhatIsNotUnderstoodIsRefused) {
-  const auto yarn = rope("rope_scaling", R"({"rope_type":"yarn","factor":4.0})");
-  ASSERT_FALSE(yarn);
-  EXPECT_EQ(yarn.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(yarn.error().message,
-            "'rope_scaling.rope_type': rope type 'yarn' is not supported for model_type 'llama'; known are default, "
-            "linear, llama3 and longrope");
+  const auto spiral = rope("rope_scaling", R"({"rope_type":"spiral","factor":4.0})");
+  ASSERT_FALSE(spiral);
+  EXPECT_EQ(spiral.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(spiral.error().message,
+            "'rope_scaling.rope_type': rope type 'spiral' is not supported for model_type 'llama'; known are default, "
+            "linear, llama3, longrope and yarn");
   EXPECT_EQ(rope("rope_scaling", R"({"factor":4.0})").error().message, "'rope_scaling.rope_type' is missing");
   EXPECT_EQ(rope("rope_scaling", R"({"type":"linear"})").error().message, "'rope_scaling.factor' is missing");
   EXPECT_EQ(rope("rope_scaling", R"({"type":"linear","factor":0})").error().param, "rope_scaling.factor");

@@ -264,7 +264,19 @@ TEST(GgufModelTest, RotaryScalingKeepsItsTypeForWhoeverUsesIt) {
   EXPECT_EQ(parse_rope_scaling(open(old)->config)->factor, 4);
   GgufBuilder yarn = tiny_llama();
   yarn.string("llama.rope.scaling.type", "yarn");
-  EXPECT_THAT(parse_rope_scaling(open(yarn)->config).error().message, HasSubstr("rope type 'yarn' is not supported"));
+  EXPECT_EQ(parse_rope_scaling(open(yarn)->config).error().message, "'rope_scaling.factor' is missing");
+  yarn.f32("llama.rope.scaling.factor", 4).u32("llama.rope.scaling.original_context_length", 512);
+  yarn.f32("llama.rope.scaling.yarn_beta_fast", 16);
+  const auto scaling = parse_rope_scaling(open(yarn)->config);
+  ASSERT_TRUE(scaling) << scaling.error().message;
+  EXPECT_EQ(scaling->type, RopeScaling::Type::kYarn);
+  EXPECT_EQ(scaling->original_max_position_embeddings, 512);
+  EXPECT_EQ(scaling->beta_fast, 16);
+  EXPECT_EQ(scaling->beta_slow, 1);
+  GgufBuilder spiral = tiny_llama();
+  spiral.string("llama.rope.scaling.type", "spiral");
+  EXPECT_THAT(parse_rope_scaling(open(spiral)->config).error().message,
+              HasSubstr("rope type 'spiral' is not supported"));
   GgufBuilder none = tiny_llama();
   none.string("llama.rope.scaling.type", "none");
   EXPECT_EQ(parse_rope_scaling(open(none)->config)->type, RopeScaling::Type::kDefault);

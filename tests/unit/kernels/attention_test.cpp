@@ -59,8 +59,9 @@ std::vector<double> exact_attention(const TestSequence& s) {
         if (s.spec.softcap > 0) weights[j] = s.spec.softcap * std::tanh(weights[j] / s.spec.softcap);
         if (s.spec.window > 0 && t - j >= static_cast<std::size_t>(s.spec.window)) weights[j] = -INFINITY;
       }
-      const double largest = std::ranges::max(weights);
-      double total = 0;
+      const double sink = s.spec.sinks ? double{floats_of(*s.spec.sinks)[h]} : -INFINITY;
+      const double largest = std::max(std::ranges::max(weights), sink);
+      double total = std::exp(sink - largest);
       for (double& weight : weights) total += weight = std::exp(weight - largest);
       for (std::size_t j = 0; j <= t; ++j) {
         for (std::size_t d = 0; d < dim; ++d) {
@@ -166,6 +167,16 @@ TEST_P(AttentionTest, AttendsLikeFloat64WithCappedScores) {
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {290, 1}, 16));
 }
 
+TEST_P(AttentionTest, AttendsLikeFloat64WithSinks) {
+  TestSequence s(700, {4, 2, 32}, 17);
+  s.spec.sinks = mx::array({-3.0F, 0.0F, 5.0F, 90.0F}, {4});  // the last takes everything
+  ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 99, 1}, 32));
+  s.spec.window = 40;
+  ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 99, 1}, 32));
+  const auto whole = attend_in_chunks(*cpu(1), s, {700}, 16);
+  for (const int chunk : {1, 33, 257}) EXPECT_EQ(attend_in_chunks(*cpu(4), s, {chunk}, 16), whole) << chunk;
+}
+
 TEST_P(AttentionTest, AttendsLikeFloat64OverSeveralParts) {
   const TestSequence s(700, {4, 2, 32}, 4);
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 100}, 32));
@@ -205,6 +216,16 @@ TEST(ReferenceAttentionTest, AttendsLikeFloat64WithinAWindowAndWithCappedScores)
       s.spec.softcap = softcap;
       ASSERT_NO_FATAL_FAILURE(expect_attention(reference, s, {33, 30, 1}, 16));
     }
+  }
+}
+
+TEST(ReferenceAttentionTest, AttendsLikeFloat64WithSinks) {
+  const ReferenceKernels reference;
+  for (const int window : {0, 20}) {
+    TestSequence s(70, {4, 2, 32}, 18);
+    s.spec.window = window;
+    s.spec.sinks = mx::array({-3.0F, 0.0F, 5.0F, 90.0F}, {4});
+    ASSERT_NO_FATAL_FAILURE(expect_attention(reference, s, {33, 36, 1}, 16));
   }
 }
 

@@ -77,6 +77,22 @@ TEST_P(ElementwiseTest, GatesWithGeluLikeFloat64) {
   }
 }
 
+TEST_P(ElementwiseTest, GatesWithAClampedSiluLikeFloat64) {
+  const std::vector<float> gate = random_floats(10'003, 5, 6.0F);
+  const std::vector<float> up = random_floats(gate.size(), 6, 6.0F);
+  const int size = static_cast<int>(gate.size());
+  const mx::array g = array_of(gate, {1, size});
+  const mx::array u = array_of(up, {1, size});
+  const std::vector<float> out = floats_of(cpu()->gate_multiply(g, u, GateActivation::kClampedSilu));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double low = std::min(double{gate[i]}, 7.0);
+    const double expected = low / (1 + std::exp(-1.702 * low)) * (std::clamp(double{up[i]}, -7.0, 7.0) + 1);
+    ASSERT_NEAR(out[i], expected, 4e-6 * std::abs(expected) + 1e-12) << "gate " << gate[i] << ", up " << up[i];
+  }
+  const ReferenceKernels reference;
+  expect_near(reference.gate_multiply(g, u, GateActivation::kClampedSilu), array_of(out, {1, size}), 4e-6F, 4e-6F);
+}
+
 TEST_P(ElementwiseTest, GatesWithSigmoidsAndPlainProducts) {
   const std::vector<float> gate = random_floats(10'003, 5, 4.0F);
   const std::vector<float> up = random_floats(gate.size(), 6);

@@ -162,6 +162,23 @@ TEST_P(ExpertsTest, ATokenGetsTheSameBitsInAnyCompany) {
   }
 }
 
+TEST_P(ExpertsTest, AddsTheBiasOfEachExpert) {
+  const TestMlps mlps(true);
+  const ReferenceKernels reference;
+  const auto fast = cpu();
+  const mx::array x = random_array({9, kIn}, 1);
+  const mx::array logits = random_array({9, kExperts}, 2);
+  const auto run = [&](const Kernels& kernels) {
+    ExpertMlps loaded = mlps.load(kernels, GateActivation::kClampedSilu);
+    loaded.gate_bias = random_array({kExperts, kInner}, 3);
+    loaded.up_bias = random_array({kExperts, kInner}, 4);
+    loaded.down_bias = random_array({kExperts, kIn}, 5, 100.0F);
+    return kernels.run_experts(x, kernels.route(logits, {.top_k = 3}), loaded);
+  };
+  const mx::array expected = run(reference);
+  expect_near(run(*fast), expected, 2e-5F * mx::max(mx::abs(expected)).item<float>(), 0.0F);
+}
+
 TEST_P(ExpertsTest, AppliesTheActivationThatIsAskedFor) {
   const TestMlps mlps(true);
   const ReferenceKernels reference;

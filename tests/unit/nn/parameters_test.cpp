@@ -186,11 +186,18 @@ TEST_F(ParametersTest, RefusesAWeightPackedForOtherBits) {
   EXPECT_THAT(load_linear(), HasSubstr("proj.weight has shape (64, 4), expected (64, 8)"));
 }
 
-TEST_F(ParametersTest, RefusesModesItCannotCompute) {
+TEST_F(ParametersTest, SmallFloatsHaveScalesOfABlockAndNoBiases) {
   quantize(R"({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}})");
   add("proj.weight", DType::kU32, {64, 4});
   add("proj.scales", DType::kU8, {64, 1});
-  EXPECT_THAT(load_linear(), HasSubstr("proj is quantized as 'mxfp4'; only affine is supported"));
+  EXPECT_EQ(load_linear(), "");
+}
+
+TEST_F(ParametersTest, RefusesScalesOfSmallFloatsThatAreNoBytes) {
+  quantize(R"({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}})");
+  add("proj.weight", DType::kU32, {64, 4});
+  add("proj.scales", DType::kF16, {64, 1});
+  EXPECT_THAT(load_linear(), HasSubstr("proj.scales is of 'mxfp4' and must be U8"));
 }
 
 TEST_F(ParametersTest, FindsTheTextModelUnderLanguageModel) {

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace redpoll::nn {
 namespace {
@@ -63,6 +65,33 @@ TEST(RopeTest, Llama3KeepsHighStretchesLowAndBlendsBetween) {
   EXPECT_GT(kept, 0);
   EXPECT_GT(stretched, 0);
   EXPECT_GT(blended, 0);
+}
+
+// From the paper: r(i) rotations over the original context; kept from beta_fast on, stretched up to beta_slow.
+TEST(RopeTest, YarnKeepsWhatRotatesOftenAndStretchesTheRest) {
+  auto config = config_with(R"({"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096,
+                                "beta_fast": 32, "beta_slow": 1, "truncate": false})");
+  config.rope_theta = 10000;
+  const auto rope = make_rope(config);
+  ASSERT_TRUE(rope) << rope.error().message;
+  EXPECT_NEAR(rope->scale, 0.1 * std::log(8.0) + 1, 1e-6);
+  const double dims = rope->dims;
+  const auto dimension_of = [&](double rotations) {
+    return dims * std::log(4096 / (rotations * 2 * std::numbers::pi)) / (2 * std::log(10000.0));
+  };
+  for (std::size_t i = 0; i < rope->inverse_frequencies.size(); ++i) {
+    const double plain = std::pow(10000.0, -2.0 * static_cast<double>(i) / dims);
+    const double at = static_cast<double>(i);
+    const double ramp = std::clamp((at - dimension_of(32)) / (dimension_of(1) - dimension_of(32)), 0.0, 1.0);
+    EXPECT_NEAR(rope->inverse_frequencies[i] / (plain * (1 - ramp) + plain / 8 * ramp), 1, 2e-5) << i;
+  }
+}
+
+TEST(RopeTest, YarnSaysWhatItLacks) {
+  EXPECT_EQ(make_rope(config_with(R"({"rope_type": "yarn"})")).error().param, "rope_scaling.factor");
+  EXPECT_EQ(
+      make_rope(config_with(R"({"rope_type": "yarn", "factor": 2, "beta_fast": 1, "beta_slow": 4})")).error().param,
+      "rope_scaling.beta_slow");
 }
 
 TEST(RopeTest, NamesATypeItDoesNotKnow) {

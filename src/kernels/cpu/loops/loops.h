@@ -59,6 +59,7 @@ struct Loops {
   void (*multiply)(const float* x, const float* y, std::int64_t size, float* out);
   void (*sigmoid_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
+  void (*clamped_silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*gelu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*scale)(const float* x, float factor, std::int64_t size, float* out);
   /// out += factor * x
