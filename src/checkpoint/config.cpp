@@ -25,6 +25,9 @@ class FieldReader {
   void count(std::string_view name, std::int64_t max, int& out) {
     if (const auto value = take(json_.optional_int(name, 1, max))) out = static_cast<int>(*value);
   }
+  void count_from_zero(std::string_view name, std::int64_t max, int& out) {
+    if (const auto value = take(json_.optional_int(name, 0, max))) out = static_cast<int>(*value);
+  }
   void number(std::string_view name, double min, double max, double& out) {
     if (const auto value = take(json_.optional_double(name, min, max))) out = *value;
   }
@@ -175,6 +178,7 @@ void read_switches(FieldReader& fields, Config& config) {
 void read_experts(FieldReader& fields, Config& config) {
   fields.count("num_local_experts", kMaxExperts, config.num_experts);
   fields.count("num_experts", kMaxExperts, config.num_experts);
+  fields.count("top_k_experts", kMaxExperts, config.num_experts_per_tok);
   fields.count("num_experts_per_tok", kMaxExperts, config.num_experts_per_tok);
   fields.count("moe_intermediate_size", kMaxIntermediate, config.moe_intermediate_size);
   fields.count("shared_expert_intermediate_size", kMaxIntermediate, config.shared_expert_intermediate_size);
@@ -196,6 +200,17 @@ void read_recurrent(FieldReader& fields, Config& config) {
   fields.flag("block_auto_adjust_ff_dim", config.block_auto_adjust_ff_dim);
   fields.number("block_ffn_dim_multiplier", 1e-3, 1e3, config.block_ffn_dim_multiplier);
   fields.count("block_multiple_of", kMaxWidth, config.block_multiple_of);
+}
+
+void read_gemma4(FieldReader& fields, Config& config) {
+  fields.count("global_head_dim", kMaxWidth, config.global_head_dim);
+  fields.count("num_global_key_value_heads", kMaxHeads, config.num_global_key_value_heads);
+  fields.flag("attention_k_eq_v", config.attention_k_eq_v);
+  fields.count_from_zero("num_kv_shared_layers", kMaxLayers, config.num_kv_shared_layers);
+  fields.flag("use_double_wide_mlp", config.use_double_wide_mlp);
+  fields.count_from_zero("hidden_size_per_layer_input", kMaxWidth, config.hidden_size_per_layer_input);
+  fields.count_from_zero("vocab_size_per_layer_input", kMaxVocabulary, config.vocab_size_per_layer_input);
+  fields.flag("enable_moe_block", config.enable_moe_block);
 }
 
 /// A model of text and more keeps the fields of its text part apart; what stands beside them is true of both.
@@ -261,6 +276,7 @@ Result<Config> config_from_json(json::object object) {
   read_switches(fields, config);
   read_experts(fields, config);
   read_recurrent(fields, config);
+  read_gemma4(fields, config);
   fields.tokens("eos_token_id", config.eos_token_ids);
   config.bos_token_id = fields.token("bos_token_id");
   config.pad_token_id = fields.token("pad_token_id");

@@ -56,8 +56,8 @@ struct Config {
   std::vector<int> no_rope_layers;  // per layer: 0 if it does not encode positions
   int no_rope_layer_interval = 4;   // without it: every so many layers one does not
 
-  int num_experts = 0;  // or `num_local_experts`
-  int num_experts_per_tok = 0;
+  int num_experts = 0;                      // or `num_local_experts`
+  int num_experts_per_tok = 0;              // or `top_k_experts`
   int moe_intermediate_size = 0;            // of each expert
   int shared_expert_intermediate_size = 0;  // of the one that sees every token
   std::optional<bool> norm_topk_prob;       // the weights of the chosen ones sum to 1
@@ -77,6 +77,15 @@ struct Config {
   bool block_auto_adjust_ff_dim = false;
   double block_ffn_dim_multiplier = 1;
   int block_multiple_of = 256;
+
+  int global_head_dim = 0;              // Gemma 4: of layers that see all tokens; absent: head_dim
+  int num_global_key_value_heads = 0;   // likewise, where attention_k_eq_v
+  bool attention_k_eq_v = false;        // these layers have no values but their keys
+  int num_kv_shared_layers = 0;         // the last ones read the K and V of earlier ones
+  bool use_double_wide_mlp = false;     // and have an MLP of twice the size
+  int hidden_size_per_layer_input = 0;  // what each layer gets beside the stream; absent: nothing
+  int vocab_size_per_layer_input = 0;
+  bool enable_moe_block = false;
 
   std::vector<TokenId> eos_token_ids;  // `eos_token_id`, a number or a list
   std::optional<TokenId> bos_token_id;

@@ -85,6 +85,8 @@ class Kernels {
   /// x (tokens, dim) times sigmoid(logits), of which there is one for each token.
   [[nodiscard]] virtual mx::array gate_rows(const mx::array& x, const mx::array& logits) const = 0;
   virtual void copy_state(StateStorage& states, int from, int to) const = 0;
+  /// Columns [first, + count) of x (tokens, dim).
+  [[nodiscard]] virtual mx::array take_columns(const mx::array& x, int first, int count) const = 0;
   /// Copies block `from` onto block `to`.
   virtual void copy_block(KvStorage& storage, int from, int to) const = 0;
 };

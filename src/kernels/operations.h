@@ -104,6 +104,7 @@ struct RoutingSpec {
   int top_k = 0;
   /// The weights of the chosen ones sum to 1; else they are shares of the softmax over all experts.
   bool normalized = true;
+  std::optional<mx::array> expert_scales = {};  // (experts) float32: what the weights are multiplied with at last
 };
 
 /// Which experts see each token. Of experts with the same logit the first ones are chosen.

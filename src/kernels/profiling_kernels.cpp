@@ -250,6 +250,12 @@ mx::array ProfilingKernels::take_rows(const mx::array& x, const std::vector<std:
   return measured_->take_rows(x, rows);
 }
 
+mx::array ProfilingKernels::take_columns(const mx::array& x, int first, int count) const {
+  const Measured measured(*profile_, "take columns", std::to_string(count),
+                          {.bytes = 2.0 * x.shape(0) * count * sizeof(float)});
+  return measured_->take_columns(x, first, count);
+}
+
 void ProfilingKernels::copy_block(KvStorage& storage, int from, int to) const {
   const double block_bytes = (bytes_of(storage.keys) + bytes_of(storage.values)) / storage.keys.shape(0);
   const Measured measured(*profile_, "copy block", "", {.bytes = 2 * block_bytes});

@@ -217,6 +217,10 @@ mx::array ReferenceKernels::take_rows(const mx::array& x, const std::vector<std:
   return mx::take(x, mx::array(rows.data(), {static_cast<int>(rows.size())}, mx::int32), 0);
 }
 
+mx::array ReferenceKernels::take_columns(const mx::array& x, int first, int count) const {
+  return mx::slice(x, {0, first}, {x.shape(0), first + count});
+}
+
 void ReferenceKernels::copy_block(KvStorage& storage, int from, int to) const {
   for (mx::array* pool : {&storage.keys, &storage.values}) {
     mx::Shape start(pool->shape().size(), 0);

@@ -167,8 +167,9 @@ Routing ReferenceKernels::route(const mx::array& logits, const RoutingSpec& spec
   const mx::array order = mx::argsort(mx::negative(shares), -1);  // stable: of equals, the first
   const mx::array experts = mx::slice(order, {0, 0}, {logits.shape(0), spec.top_k});
   const mx::array weights = mx::take_along_axis(shares, experts, -1);
-  return {.experts = mx::astype(experts, mx::int32),
-          .weights = spec.normalized ? mx::divide(weights, mx::sum(weights, -1, /*keepdims=*/true)) : weights};
+  mx::array shown = spec.normalized ? mx::divide(weights, mx::sum(weights, -1, /*keepdims=*/true)) : weights;
+  if (spec.expert_scales) shown = mx::multiply(shown, mx::take(*spec.expert_scales, experts, 0));
+  return {.experts = mx::astype(experts, mx::int32), .weights = std::move(shown)};
 }
 
 mx::array ReferenceKernels::run_experts(const mx::array& x, const Routing& routing, const ExpertMlps& mlps) const {

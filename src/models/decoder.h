@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,8 @@ struct DecoderOptions {
   float logit_scale = 1;
   float logit_softcap = 0;  // 0: none
   std::string_view norm_name = "norm";
+  /// Called with the embedded tokens, scaled, before the layers: may set what these get beside the stream.
+  std::function<void(const mx::array& embedded, nn::ForwardContext& ctx)> prepare = {};
 };
 
 /// For configs without max_position_embeddings: what transformers assumes for a Llama.
@@ -58,7 +61,9 @@ class DecoderModel final : public Model {
   [[nodiscard]] const ModelInfo& info() const override { return info_; }
 
   [[nodiscard]] mx::array forward(nn::ForwardContext& ctx) override {
-    nn::ResidualStream h(scaled(embed_tokens_(ctx.batch), options_.embed_scale, ctx));  // (tokens, hidden)
+    const mx::array embedded = scaled(embed_tokens_(ctx.batch), options_.embed_scale, ctx);  // (tokens, hidden)
+    if (options_.prepare) options_.prepare(embedded, ctx);
+    nn::ResidualStream h(embedded);
     for (const Layer& layer : layers_) layer(h, ctx);
     h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
     const mx::array x = norm_(h, ctx);

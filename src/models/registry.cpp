@@ -11,6 +11,8 @@ constexpr Family kFamilies[] = {
     {"gemma2", make_gemma2},
     {"gemma3", make_gemma3_text, /*is_text_part=*/true},
     {"gemma3_text", make_gemma3_text},
+    {"gemma4", make_gemma4, /*is_text_part=*/true},
+    {"gemma4_text", make_gemma4},
     {"glm4", make_glm4},
     {"gpt_oss", make_gpt_oss},
     {"granite", make_granite},
@@ -23,14 +25,25 @@ constexpr Family kFamilies[] = {
     {"qwen3", make_qwen3},
     {"qwen3_5", make_qwen3_5, /*is_text_part=*/true},
     {"qwen3_5_moe", make_qwen3_5, /*is_text_part=*/true},
+    {"qwen3_5_text", make_qwen3_5},
     {"qwen3_moe", make_qwen3_moe},
     {"smollm3", make_smollm3},
 };
 
 /// What a text model does not read of a checkpoint that holds more.
-constexpr std::string_view kOtherParts[] = {"vision_tower.",       "multi_modal_projector.",       "model.visual.",
-                                            "model.vision_tower.", "model.multi_modal_projector.", "mtp.",
-                                            "language_model.mtp."};
+constexpr std::string_view kOtherParts[] = {"vision_tower.",
+                                            "multi_modal_projector.",
+                                            "model.visual.",
+                                            "model.vision_tower.",
+                                            "model.multi_modal_projector.",
+                                            "mtp.",
+                                            "language_model.mtp.",
+                                            "audio_tower.",
+                                            "embed_audio.",
+                                            "embed_vision.",
+                                            "model.audio_tower.",
+                                            "model.embed_audio.",
+                                            "model.embed_vision."};
 
 std::unexpected<Error> wrong_layer_types(const std::string& why) {
   return fail(ErrorCode::kUnsupported, "the model's config: 'layer_types' " + why, "layer_types");

@@ -66,6 +66,7 @@ enum class Normalized { kUnlessFalse, kIfTrue };
 
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
+Result<std::unique_ptr<Model>> make_gemma4(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_glm4(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gpt_oss(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_granite(const nn::Scope& root, const checkpoint::Config& config);

@@ -1,6 +1,7 @@
 // ForwardContext: what one forward pass hands down through the blocks of a model. Lives for one step.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -12,6 +13,8 @@ struct ForwardContext {
   const kernels::RaggedBatch& batch;
   std::vector<kernels::KvStorage>& kv;         // one per layer
   std::vector<kernels::StateStorage>& states;  // one per layer
+  std::optional<kernels::mx::array> layer_inputs =
+      {};  // (tokens, layers * size): what each layer gets beside the stream
 };
 
 }  // namespace redpoll::nn

@@ -45,8 +45,10 @@ class SparseMoe {
   }
 
   /// x (tokens, hidden) -> (tokens, hidden)
-  [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
-    return ctx.kernels.run_experts(x, ctx.kernels.route(gate_(x, ctx), routing_), experts_);
+  [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const { return (*this)(x, x, ctx); }
+  /// The same where the router sees something else than the experts.
+  [[nodiscard]] mx::array operator()(const mx::array& seen, const mx::array& x, const ForwardContext& ctx) const {
+    return ctx.kernels.run_experts(x, ctx.kernels.route(gate_(seen, ctx), routing_), experts_);
   }
 
  private:

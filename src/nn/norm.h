@@ -26,6 +26,8 @@ class ResidualStream {
     if (delta_) x_ = ctx.kernels.add(x_, *std::exchange(delta_, std::nullopt));
     return x_;
   }
+  /// The stream becomes `factor` times what it is.
+  void scale(const ForwardContext& ctx, float factor) { x_ = ctx.kernels.scale(sum(ctx), factor); }
   /// Keeps only these tokens: before the last norm and the head, those whose logits are wanted.
   void take_rows(const ForwardContext& ctx, const std::vector<std::int32_t>& rows) {
     x_ = ctx.kernels.take_rows(x_, rows);
@@ -42,6 +44,8 @@ class RMSNorm {
  public:
   /// `weight_offset` is added to the stored weights: Gemma stores them less one.
   RMSNorm(const Scope& scope, int size, float eps, float weight_offset = 0);
+
+  RMSNorm(mx::array weight, float eps) : weight_(std::move(weight)), eps_(eps) {}
 
   /// x (..., size), normalized over the last axis.
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {

@@ -119,4 +119,45 @@ kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double bas
   return rope_spec(config, frequencies(config.head_dim, base, {}));
 }
 
+Result<kernels::RopeSpec> make_rope_of_layers(const checkpoint::Config& config, std::string_view layer_type,
+                                              int head_dim) {
+  const bool is_full = layer_type == "full_attention";
+  double theta = is_full ? 1e6 : 1e4;
+  double share = is_full ? 0.25 : 1;
+  double factor = 1;
+  std::string type = is_full ? "proportional" : "default";
+  JsonReader whole(config.raw);
+  ASSIGN_OR_RETURN(const json::object* all, whole.optional_object("rope_parameters"));
+  if (all != nullptr) {
+    JsonReader by_layer(*all, "rope_parameters");
+    ASSIGN_OR_RETURN(const json::object* own, by_layer.optional_object(layer_type));
+    if (own == nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "'" + by_layer.path_of(layer_type) + "' is missing",
+                  by_layer.path_of(layer_type));
+    }
+    JsonReader fields(*own, by_layer.path_of(layer_type));
+    ASSIGN_OR_RETURN(const auto own_theta, fields.optional_double("rope_theta", 1, 1e15));
+    ASSIGN_OR_RETURN(const auto own_share, fields.optional_double("partial_rotary_factor", 1e-3, 1));
+    ASSIGN_OR_RETURN(const auto own_factor, fields.optional_double("factor", 1e-6, 1e6));
+    ASSIGN_OR_RETURN(const auto own_type, fields.optional_string("rope_type"));
+    theta = own_theta.value_or(1e4);
+    share = own_share.value_or(1);
+    factor = own_factor.value_or(1);
+    type = own_type.value_or("default");
+    if (type != "default" && type != "proportional") {
+      return fail(ErrorCode::kUnsupported,
+                  "'" + fields.path_of("rope_type") + "': rope type '" + type + "' is not supported for model_type '" +
+                      config.model_type + "'; known are default and proportional",
+                  fields.path_of("rope_type"));
+    }
+  }
+  checkpoint::Config of_layer = config;
+  of_layer.head_dim = head_dim;
+  if (type == "default") return rope_spec(of_layer, frequencies(head_dim, theta, {}));
+  const int rotated = static_cast<int>(head_dim * share);
+  const mx::array exponents = mx::arange(0.0, rotated, 2.0, mx::float32) / scalar(head_dim);
+  const mx::array turning = mx::reciprocal(scalar(factor) * mx::power(scalar(theta), exponents));
+  return rope_spec(of_layer, mx::concatenate({turning, mx::zeros({(head_dim - rotated) / 2})}));
+}
+
 }  // namespace redpoll::nn

@@ -18,4 +18,9 @@ enum class PartialRotation { kRefused, kAllowed };
 /// The same with another base and no scaling, where a config's layers differ. The config is one that make_rope takes.
 [[nodiscard]] kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double base);
 
+/// The rotation of one kind of layers, where rope_parameters has an object for each (Gemma 4): of type default, or
+/// proportional, which rotates the first partial_rotary_factor of a head as if all of it were.
+[[nodiscard]] Result<kernels::RopeSpec> make_rope_of_layers(const checkpoint::Config& config,
+                                                            std::string_view layer_type, int head_dim);
+
 }  // namespace redpoll::nn

@@ -57,6 +57,7 @@ class CpuKernels final : public Kernels {
                                           const AttentionSpec& spec) const override;
 
   [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
+  [[nodiscard]] mx::array take_columns(const mx::array& x, int first, int count) const override;
   void copy_block(KvStorage& storage, int from, int to) const override;
 
   [[nodiscard]] StateStorage make_state_storage(const StateShape& shape) const override;

@@ -89,6 +89,16 @@ mx::array CpuKernels::gate_rows(const mx::array& x, const mx::array& logits) con
   return std::move(out.array);
 }
 
+mx::array CpuKernels::take_columns(const mx::array& x, int first, int count) const {
+  const HostView input(x);
+  const std::int64_t dim = x.shape(1);
+  HostArray out = make_array({x.shape(0), count});
+  for (std::int64_t row = 0; row < x.shape(0); ++row) {
+    std::copy_n(input.data() + row * dim + first, count, out.data + row * count);
+  }
+  return std::move(out.array);
+}
+
 mx::array CpuKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {
   const HostView input(x);
   const std::int64_t dim = x.shape(1);

@@ -114,12 +114,15 @@ Routing CpuKernels::route(const mx::array& logits, const RoutingSpec& spec) cons
   const auto num_experts = static_cast<std::size_t>(logits.shape(1));
   std::vector<std::int32_t> experts(static_cast<std::size_t>(tokens) * static_cast<std::size_t>(spec.top_k));
   HostArray weights = make_array({tokens, spec.top_k});
+  const std::optional<HostView> scales =
+      spec.expert_scales ? std::optional<HostView>(*spec.expert_scales) : std::nullopt;
   std::vector<std::int32_t> order;
   for (int token = 0; token < tokens; ++token) {
     const std::int64_t first = std::int64_t{token} * spec.top_k;
     route_token({input.data() + static_cast<std::size_t>(token) * num_experts, num_experts}, spec, order,
                 experts.data() + first, weights.data + first);
   }
+  for (std::size_t i = 0; scales && i < experts.size(); ++i) weights.data[i] *= scales->data()[experts[i]];
   return {.experts = mx::array(experts.data(), {tokens, spec.top_k}, mx::int32), .weights = std::move(weights.array)};
 }
 

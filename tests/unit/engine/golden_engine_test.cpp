@@ -105,7 +105,8 @@ TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
 INSTANTIATE_TEST_SUITE_P(Models, GoldenEngineTest,
                          testing::Values("llama_interleaved_linear_rope_4bit", "qwen3_untied_6bit", "qwen2_f16",
                                          "gemma2_capped", "gemma3_text_windows_4bit", "smollm3_4bit", "qwen3_moe_4bit",
-                                         "qwen3_5_4bit", "qwen3_5_moe_bf16", "lfm2_4bit", "gpt_oss_mxfp4"),
+                                         "qwen3_5_4bit", "qwen3_5_moe_bf16", "lfm2_4bit", "gpt_oss_mxfp4",
+                                         "gemma4_shared_4bit", "gemma4_experts_bf16"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

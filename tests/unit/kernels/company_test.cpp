@@ -62,6 +62,7 @@ std::vector<std::pair<std::string, Operation>> operations(const Inputs& in) {
        [&](auto& k, int a, int b) { return k.rope(in.xs(a, b), make_batch({{a, b - a}}, 16, kTokens), in.rope); }},
       {"gather_rows",
        [&](auto& k, int a, int b) { return k.make_matrix(in.table->view)->gather_rows(mx::arange(a, b, mx::int32)); }},
+      {"take_columns", [&](auto& k, int a, int b) { return k.take_columns(in.xs(a, b), 5, 37); }},
       {"take_rows",
        [&](auto& k, int a, int b) {
          std::vector<std::int32_t> rows;

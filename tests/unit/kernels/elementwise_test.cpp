@@ -203,6 +203,7 @@ TEST_P(ElementwiseTest, TakesRowsLikeTheReference) {
   const ReferenceKernels reference;
   const mx::array x = random_array({9, 37}, 1);
   EXPECT_EQ(bits_of(cpu()->take_rows(x, {0, 3, 8})), bits_of(reference.take_rows(x, {0, 3, 8})));
+  EXPECT_EQ(bits_of(cpu()->take_columns(x, 5, 17)), bits_of(reference.take_columns(x, 5, 17)));
 }
 
 TEST_P(ElementwiseTest, AcceptsLazyStridedAndHalfPrecisionInputs) {

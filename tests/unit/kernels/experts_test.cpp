@@ -42,6 +42,16 @@ TEST(RoutingTest, WeightsAreSharesOfTheChosenOrOfAll) {
   }
 }
 
+TEST(RoutingTest, ExpertsMayHaveScalesOfTheirOwn) {
+  const mx::array logits({0.0F, std::log(2.0F), std::log(4.0F), 0.0F}, {1, 4});
+  const RoutingSpec spec{.top_k = 2, .expert_scales = mx::array({1.0F, 10.0F, 100.0F, 1.0F}, {4})};
+  for (const auto& kernels : both_kernels()) {
+    const Routing routing = kernels->route(logits, spec);
+    EXPECT_NEAR(floats_of(routing.weights)[0], 400.0 / 6, 1e-4) << kernels->name();
+    EXPECT_NEAR(floats_of(routing.weights)[1], 20.0 / 6, 1e-5);
+  }
+}
+
 TEST(RoutingTest, LogitsThatAreNoNumbersStillChooseExpertsThatExist) {
   const auto kernels = make_kernels({.num_threads = 1});
   const mx::array logits({NAN, NAN, 1.0F, NAN, INFINITY, -INFINITY, INFINITY, 0.0F}, {2, 4});

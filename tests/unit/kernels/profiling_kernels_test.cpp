@@ -106,6 +106,7 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_EQ(bits_of(measured_.scale(x, 2)), bits_of(plain_.scale(x, 2)));
   EXPECT_EQ(bits_of(measured_.softcap(x, 2)), bits_of(plain_.softcap(x, 2)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
+  EXPECT_EQ(bits_of(measured_.take_columns(x, 3, 9)), bits_of(plain_.take_columns(x, 3, 9)));
 
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
   const RopeSpec spec{
@@ -126,7 +127,7 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_THAT(
       operations_called_once(),
       UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "gelu and multiply", "scale",
-                           "softcap", "take rows", "rope", "write K and V", "attention", "copy block"));
+                           "softcap", "take rows", "take columns", "rope", "write K and V", "attention", "copy block"));
 }
 
 TEST_F(ProfilingKernelsTest, ExpertsGiveTheSameBitsAndAreCounted) {

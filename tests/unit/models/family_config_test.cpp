@@ -97,6 +97,38 @@ TEST(FamilyConfigTest, LayerTypesSayWhichLayersHaveAWindow) {
   EXPECT_THAT(windows_of("qwen2_f16", {full, full}), ElementsAre(0, 0)) << "use_sliding_window is false";
 }
 
+TEST(FamilyConfigTest, Gemma4SaysWhatItLacks) {
+  const auto error_with = [](const std::function<void(checkpoint::Config&)>& change) {
+    return error_of("gemma4_shared_4bit", change).message;
+  };
+  EXPECT_EQ(error_with([](auto& config) { config.sliding_window.reset(); }),
+            "the model's config: 'sliding_window' is missing");
+  for (const int shared : {3, 4, 99}) {  // of four layers, of two kinds in turns
+    EXPECT_EQ(error_with([&](auto& config) { config.num_kv_shared_layers = shared; }),
+              "the model's config: 'num_kv_shared_layers' leaves a kind of layers without any that has K and V");
+  }
+  EXPECT_EQ(error_with([](auto& config) {
+              config.raw["rope_parameters"].as_object()["full_attention"].as_object()["rope_type"] = "spiral";
+            }),
+            "'rope_parameters.full_attention.rope_type': rope type 'spiral' is not supported for model_type "
+            "'gemma4_text'; known are default and proportional");
+  EXPECT_EQ(error_with([](auto& config) { config.raw["rope_parameters"].as_object().erase("sliding_attention"); }),
+            "'rope_parameters.sliding_attention' is missing");
+}
+
+TEST(FamilyConfigTest, LayersThatReadOthersKAndVKeepNone) {
+  auto opened =
+      checkpoint::open_checkpoint(std::filesystem::path(REDPOLL_TEST_DATA) / "golden/models/gemma4_shared_4bit");
+  ASSERT_TRUE(opened);
+  const auto kernels = kernels::make_kernels({.num_threads = 1});
+  const auto model = make_model(*opened, *kernels);
+  ASSERT_TRUE(model) << model.error().message;
+  std::vector<cache::CacheKind> kinds;
+  for (const cache::LayerCache& layer : (*model)->info().layers) kinds.push_back(layer.kind);
+  using enum cache::CacheKind;
+  EXPECT_THAT(kinds, ElementsAre(kAttention, kAttention, kNone, kNone));
+}
+
 TEST(FamilyConfigTest, ExpertsAreCounted) {
   const auto error_with = [](const std::function<void(checkpoint::Config&)>& change) {
     return error_of("qwen3_moe_4bit", change).message;
