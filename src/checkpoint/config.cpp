@@ -125,6 +125,7 @@ void read_sizes(FieldReader& fields, Config& config) {
   fields.count("block_ff_dim", kMaxIntermediate, config.intermediate_size);
   fields.count("vocab_size", kMaxVocabulary, config.vocab_size);
   fields.count("max_position_embeddings", kMaxPositions, config.max_position_embeddings);
+  fields.number("norm_epsilon", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
   fields.number("norm_eps", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
   fields.number("rms_norm_eps", std::numeric_limits<double>::denorm_min(), 1, config.rms_norm_eps);
   fields.text("hidden_act", config.hidden_act);
@@ -163,6 +164,7 @@ void read_rope(FieldReader& fields, Config& config) {
 void read_switches(FieldReader& fields, Config& config) {
   fields.flag("tie_word_embeddings", config.tie_word_embeddings);
   fields.flag("attention_bias", config.attention_bias);
+  fields.flag("use_bias", config.use_bias);
   fields.flag("mlp_bias", config.mlp_bias);
   int window = 0;
   fields.count("sliding_window", kMaxPositions, window);

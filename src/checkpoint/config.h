@@ -27,7 +27,7 @@ struct Config {
   int intermediate_size = 0;    // or `block_ff_dim`, which wins
   int vocab_size = 0;
   int max_position_embeddings = 0;
-  double rms_norm_eps = 0;          // or `norm_eps`
+  double rms_norm_eps = 0;          // or `norm_eps`, `norm_epsilon`
   std::string hidden_act = "silu";  // or `hidden_activation`, which wins
 
   double rope_theta = 10000;
@@ -36,6 +36,7 @@ struct Config {
 
   bool tie_word_embeddings = true;  // absent: whether there is no lm_head.weight, decided by open_checkpoint
   bool attention_bias = false;
+  bool use_bias = true;  // StarCoder2: of all projections
   bool mlp_bias = false;
 
   double query_pre_attn_scalar = 0;    // scores are divided by its root; absent: head_dim

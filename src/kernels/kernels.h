@@ -40,6 +40,9 @@ class Kernels {
 
   /// x (tokens, dim) * weight (dim) / sqrt(mean(x^2 over dim) + eps). Also for heads: x (tokens, heads, head_dim).
   [[nodiscard]] virtual mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const = 0;
+  /// (x - mean) / sqrt(variance + eps) * weight + bias over dim, both (dim).
+  [[nodiscard]] virtual mx::array layer_norm(const mx::array& x, const mx::array& weight, const mx::array& bias,
+                                             float eps) const = 0;
   /// The residual sum and its norm in one pass over memory.
   [[nodiscard]] virtual ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual,
                                                   const mx::array& weight, float eps) const = 0;
@@ -57,6 +60,8 @@ class Kernels {
                                               const ExpertMlps& mlps) const = 0;
   /// factor * x, elementwise.
   [[nodiscard]] virtual mx::array scale(const mx::array& x, float factor) const = 0;
+  /// Of GateActivation::kGeluTanh, elementwise.
+  [[nodiscard]] virtual mx::array gelu_tanh(const mx::array& x) const = 0;
   /// cap * tanh(x / cap), elementwise.
   [[nodiscard]] virtual mx::array softcap(const mx::array& x, float cap) const = 0;
 

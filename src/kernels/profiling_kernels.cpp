@@ -150,6 +150,13 @@ mx::array ProfilingKernels::rms_norm(const mx::array& x, const mx::array& weight
   return measured_->rms_norm(x, weight, eps);
 }
 
+mx::array ProfilingKernels::layer_norm(const mx::array& x, const mx::array& weight, const mx::array& bias,
+                                       float eps) const {
+  const Measured measured(*profile_, "layer norm", shape_of(x),
+                          {.bytes = 2 * bytes_of(x), .float_ops = 8 * size_of(x)});
+  return measured_->layer_norm(x, weight, bias, eps);
+}
+
 ResidualNorm ProfilingKernels::add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                             float eps) const {
   const Measured measured(*profile_, "add and norm", shape_of(x),
@@ -216,6 +223,11 @@ mx::array ProfilingKernels::run_experts(const mx::array& x, const Routing& routi
 mx::array ProfilingKernels::scale(const mx::array& x, float factor) const {
   const Measured measured(*profile_, "scale", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = size_of(x)});
   return measured_->scale(x, factor);
+}
+
+mx::array ProfilingKernels::gelu_tanh(const mx::array& x) const {
+  const Measured measured(*profile_, "gelu", shape_of(x), {.bytes = 2 * bytes_of(x), .float_ops = 9 * size_of(x)});
+  return measured_->gelu_tanh(x);
 }
 
 mx::array ProfilingKernels::softcap(const mx::array& x, float cap) const {

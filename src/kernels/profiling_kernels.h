@@ -23,6 +23,8 @@ class ProfilingKernels final : public Kernels {
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
+  [[nodiscard]] mx::array layer_norm(const mx::array& x, const mx::array& weight, const mx::array& bias,
+                                     float eps) const override;
   [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                           float eps) const override;
   [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
@@ -33,6 +35,7 @@ class ProfilingKernels final : public Kernels {
   [[nodiscard]] mx::array run_experts(const mx::array& x, const Routing& routing,
                                       const ExpertMlps& mlps) const override;
   [[nodiscard]] mx::array scale(const mx::array& x, float factor) const override;
+  [[nodiscard]] mx::array gelu_tanh(const mx::array& x) const override;
   [[nodiscard]] mx::array softcap(const mx::array& x, float cap) const override;
 
   [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;

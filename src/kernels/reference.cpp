@@ -56,7 +56,7 @@ mx::array capped(const mx::array& x, float cap) {
 
 mx::array silu(const mx::array& x) { return mx::multiply(x, mx::sigmoid(x)); }
 
-mx::array gelu_tanh(const mx::array& x) {
+mx::array gelu(const mx::array& x) {
   const auto constant = [&](double value) { return mx::array(static_cast<float>(value), x.dtype()); };
   const mx::array cube = mx::power(x, constant(3));
   const mx::array inner =
@@ -68,7 +68,7 @@ mx::array activated(const mx::array& x, GateActivation activation) {
   switch (activation) {
     case GateActivation::kSigmoid: return mx::sigmoid(x);
     case GateActivation::kSilu: return silu(x);
-    case GateActivation::kGeluTanh: return gelu_tanh(x);
+    case GateActivation::kGeluTanh: return gelu(x);
     case GateActivation::kClampedSilu:  // changes what it gates, too
     case GateActivation::kIdentity: break;
   }
@@ -114,6 +114,11 @@ mx::array ReferenceKernels::rms_norm(const mx::array& x, const mx::array& weight
   return mx::fast::rms_norm(x, weight, eps);
 }
 
+mx::array ReferenceKernels::layer_norm(const mx::array& x, const mx::array& weight, const mx::array& bias,
+                                       float eps) const {
+  return mx::fast::layer_norm(x, weight, bias, eps);
+}
+
 ResidualNorm ReferenceKernels::add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                             float eps) const {
   mx::array sum = mx::add(x, residual);
@@ -138,6 +143,8 @@ mx::array ReferenceKernels::gate_multiply(const mx::array& gate, const mx::array
 mx::array ReferenceKernels::scale(const mx::array& x, float factor) const {
   return mx::multiply(x, mx::array(factor, x.dtype()));
 }
+
+mx::array ReferenceKernels::gelu_tanh(const mx::array& x) const { return gelu(x); }
 
 mx::array ReferenceKernels::softcap(const mx::array& x, float cap) const { return capped(x, cap); }
 

@@ -19,6 +19,8 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
+  [[nodiscard]] mx::array layer_norm(const mx::array& x, const mx::array& weight, const mx::array& bias,
+                                     float eps) const override;
   [[nodiscard]] ResidualNorm add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                           float eps) const override;
   [[nodiscard]] mx::array add(const mx::array& x, const mx::array& y) const override;
@@ -29,6 +31,7 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] mx::array run_experts(const mx::array& x, const Routing& routing,
                                       const ExpertMlps& mlps) const override;
   [[nodiscard]] mx::array scale(const mx::array& x, float factor) const override;
+  [[nodiscard]] mx::array gelu_tanh(const mx::array& x) const override;
   [[nodiscard]] mx::array softcap(const mx::array& x, float cap) const override;
 
   [[nodiscard]] mx::array rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const override;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct DecoderOptions {
 /// For configs without max_position_embeddings: what transformers assumes for a Llama.
 inline constexpr int kDefaultContext = 2048;
 
-template <typename Layer>
+template <typename Layer, typename Norm = nn::RMSNorm>
 class DecoderModel final : public Model {
  public:
   template <typename MakeLayer>
@@ -42,8 +43,7 @@ class DecoderModel final : public Model {
       : info_(describe(config)),
         options_(options),
         embed_tokens_(root["model"]["embed_tokens"], config.vocab_size, config.hidden_size),
-        norm_(root["model"][options.norm_name], config.hidden_size, static_cast<float>(config.rms_norm_eps),
-              options.norm_weight_offset) {
+        norm_(make_norm(root["model"][options.norm_name], config, options)) {
     const nn::Scope layers = root["model"]["layers"];
     layers_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
     for (int i = 0; i < config.num_hidden_layers; ++i) {
@@ -74,6 +74,15 @@ class DecoderModel final : public Model {
   }
 
  private:
+  static Norm make_norm(const nn::Scope& scope, const checkpoint::Config& config, const DecoderOptions& options) {
+    const auto eps = static_cast<float>(config.rms_norm_eps);
+    if constexpr (std::is_same_v<Norm, nn::RMSNorm>) {
+      return {scope, config.hidden_size, eps, options.norm_weight_offset};
+    } else {
+      return {scope, config.hidden_size, eps};
+    }
+  }
+
   static mx::array scaled(mx::array x, float factor, const nn::ForwardContext& ctx) {
     return factor == 1 ? std::move(x) : ctx.kernels.scale(x, factor);
   }
@@ -111,7 +120,7 @@ class DecoderModel final : public Model {
   DecoderOptions options_;
   nn::Embedding embed_tokens_;
   std::vector<Layer> layers_;
-  nn::RMSNorm norm_;
+  Norm norm_;
   std::optional<nn::Linear> lm_head_;
 };
 

@@ -1,57 +1,53 @@
-#include "models/gemma.h"
-
+// Gemma: Llama with gelu in its tanh form, norms that store their weights less one, and embedded tokens scaled by the
+// root of their size. Follows mlx_lm/models/gemma.py but for gelu, which is by erf there and by tanh in transformers'
+// Gemma, whatever the config's hidden_act says.
 #include <cmath>
 
 #include "models/decoder.h"
-#include "nn/rope.h"
+#include "models/registry.h"
+#include "nn/attention.h"
+#include "nn/mlp.h"
 
 namespace redpoll::models {
 namespace {
 
 constexpr float kNormWeightOffset = 1;
 
+struct Gemma1Layer {
+  nn::RMSNorm input_layernorm, post_attention_layernorm;
+  nn::Attention self_attn;
+  nn::GatedMLP mlp;
+
+  Gemma1Layer(const nn::Scope& scope, const checkpoint::Config& config, const nn::AttentionOptions& attention)
+      : input_layernorm(scope["input_layernorm"], config.hidden_size, static_cast<float>(config.rms_norm_eps),
+                        kNormWeightOffset),
+        post_attention_layernorm(scope["post_attention_layernorm"], config.hidden_size,
+                                 static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
+        self_attn(scope["self_attn"], attention),
+        mlp(scope["mlp"], config.hidden_size, config.intermediate_size, {.activation = nn::GateActivation::kGeluTanh}) {
+  }
+
+  void operator()(nn::ResidualStream& h, nn::ForwardContext& ctx) const {
+    h += self_attn(input_layernorm(h, ctx), ctx);
+    h += mlp(post_attention_layernorm(h, ctx), ctx);
+  }
+
+  [[nodiscard]] cache::LayerCache cache() const { return self_attn.cache(); }
+};
+
 }  // namespace
 
-GemmaLayer::GemmaLayer(const nn::Scope& scope, const checkpoint::Config& config, const nn::AttentionOptions& attention)
-    : input_layernorm(scope["input_layernorm"], config.hidden_size, static_cast<float>(config.rms_norm_eps),
-                      kNormWeightOffset),
-      post_attention_layernorm(scope["post_attention_layernorm"], config.hidden_size,
-                               static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
-      pre_feedforward_layernorm(scope["pre_feedforward_layernorm"], config.hidden_size,
-                                static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
-      post_feedforward_layernorm(scope["post_feedforward_layernorm"], config.hidden_size,
-                                 static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
-      self_attn(scope["self_attn"], attention),
-      mlp(scope["mlp"], config.hidden_size, config.intermediate_size, {.activation = nn::GateActivation::kGeluTanh}) {}
-
-std::unique_ptr<Model> make_gemma_decoder(const nn::Scope& root, const checkpoint::Config& config, float embed_scale,
-                                          const nn::LayerAttention& attention) {
-  return std::make_unique<DecoderModel<GemmaLayer>>(
-      root, config, [&](const nn::Scope& scope, int layer) { return GemmaLayer(scope, config, attention(layer)); },
-      DecoderOptions{.embed_scale = embed_scale,
-                     .norm_weight_offset = kNormWeightOffset,
-                     .logit_softcap = static_cast<float>(config.final_logit_softcapping)});
-}
-
-Result<nn::AttentionOptions> gemma_attention_options(const checkpoint::Config& config) {
-  if (config.hidden_act != "gelu_pytorch_tanh") {
-    return fail(ErrorCode::kUnsupported,
-                "the model's config: hidden_activation '" + config.hidden_act +
-                    "' is not supported; expected 'gelu_pytorch_tanh'",
-                "hidden_activation");
-  }
-  ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config));
-  const double scalar = config.query_pre_attn_scalar > 0 ? config.query_pre_attn_scalar : config.head_dim;
-  return nn::AttentionOptions{.hidden_size = config.hidden_size,
-                              .num_heads = config.num_attention_heads,
-                              .num_kv_heads = config.num_key_value_heads,
-                              .head_dim = config.head_dim,
-                              .rope = std::move(rope),
-                              .qkv_bias = config.attention_bias ? nn::Bias::kRequired : nn::Bias::kNone,
-                              .output_bias = config.attention_bias ? nn::Bias::kRequired : nn::Bias::kNone,
-                              .norm_weight_offset = kNormWeightOffset,
-                              .scores = {.scale = static_cast<float>(1 / std::sqrt(scalar)),
-                                         .softcap = static_cast<float>(config.attn_logit_softcapping)}};
+Result<std::unique_ptr<Model>> make_gemma(const nn::Scope& root, const checkpoint::Config& config) {
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config, {.activation = config.hidden_act}));
+  if (config.attention_bias) attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
+  return std::make_unique<DecoderModel<Gemma1Layer>>(
+      root, config,
+      [&](const nn::Scope& scope, int layer) {
+        attention.layer = layer;
+        return Gemma1Layer(scope, config, attention);
+      },
+      DecoderOptions{.embed_scale = std::sqrt(static_cast<float>(config.hidden_size)),
+                     .norm_weight_offset = kNormWeightOffset});
 }
 
 }  // namespace redpoll::models

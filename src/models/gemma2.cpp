@@ -2,7 +2,7 @@
 // Follows mlx_lm/models/gemma2.py but for the window, which that lacks and transformers' Gemma2 has.
 #include <cmath>
 
-#include "models/gemma.h"
+#include "models/gemma_layer.h"
 #include "models/registry.h"
 
 namespace redpoll::models {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "models/gemma.h"
+#include "models/gemma_layer.h"
 #include "models/registry.h"
 #include "nn/rope.h"
 

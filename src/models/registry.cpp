@@ -8,6 +8,7 @@ namespace redpoll::models {
 namespace {
 
 constexpr Family kFamilies[] = {
+    {"gemma", make_gemma},
     {"gemma2", make_gemma2},
     {"gemma3", make_gemma3_text, /*is_text_part=*/true},
     {"gemma3_text", make_gemma3_text},
@@ -28,6 +29,7 @@ constexpr Family kFamilies[] = {
     {"qwen3_5_text", make_qwen3_5},
     {"qwen3_moe", make_qwen3_moe},
     {"smollm3", make_smollm3},
+    {"starcoder2", make_starcoder2},
 };
 
 /// What a text model does not read of a checkpoint that holds more.
@@ -114,9 +116,10 @@ Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                     " is not supported for model_type '" + config.model_type + "'",
                 "sliding_window");
   }
-  if (config.hidden_act != "silu") {
+  if (config.hidden_act != traits.activation) {
     return fail(ErrorCode::kUnsupported,
-                "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected 'silu'",
+                "the model's config: hidden_act '" + config.hidden_act + "' is not supported; expected '" +
+                    std::string(traits.activation) + "'",
                 "hidden_act");
   }
   ASSIGN_OR_RETURN(kernels::RopeSpec rope, nn::make_rope(config, traits.partial_rotation));

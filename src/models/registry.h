@@ -36,6 +36,7 @@ struct Family {
 struct FamilyTraits {
   nn::PartialRotation partial_rotation = nn::PartialRotation::kRefused;
   bool has_recurrent_layers = false;  // whose layer_types recurrent_layers has read
+  std::string_view activation = "silu";
   bool has_windows = false;  // in all layers, unless layer_types says otherwise, if its config names a sliding_window
 };
 
@@ -64,6 +65,7 @@ struct FamilyTraits {
 enum class Normalized { kUnlessFalse, kIfTrue };
 [[nodiscard]] nn::MoeOptions moe_options(const checkpoint::Config& config, Normalized normalized);
 
+Result<std::unique_ptr<Model>> make_gemma(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma4(const nn::Scope& root, const checkpoint::Config& config);
@@ -80,5 +82,7 @@ Result<std::unique_ptr<Model>> make_qwen3(const nn::Scope& root, const checkpoin
 Result<std::unique_ptr<Model>> make_qwen3_5(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_qwen3_moe(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_smollm3(const nn::Scope& root, const checkpoint::Config& config);
+
+Result<std::unique_ptr<Model>> make_starcoder2(const nn::Scope& root, const checkpoint::Config& config);
 
 }  // namespace redpoll::models

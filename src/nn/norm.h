@@ -64,4 +64,20 @@ class RMSNorm {
   float eps_;
 };
 
+/// Mean and variance instead, with a bias.
+class LayerNorm {
+ public:
+  LayerNorm(const Scope& scope, int size, float eps)
+      : weight_(scope.vector("weight", size)), bias_(scope.vector("bias", size)), eps_(eps) {}
+
+  /// The stream with all additions made, normalized: (tokens, size).
+  [[nodiscard]] mx::array operator()(ResidualStream& h, const ForwardContext& ctx) const {
+    return ctx.kernels.layer_norm(h.sum(ctx), weight_, bias_, eps_);
+  }
+
+ private:
+  mx::array weight_, bias_;  // (size)
+  float eps_;
+};
+
 }  // namespace redpoll::nn

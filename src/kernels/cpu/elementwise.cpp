@@ -58,6 +58,8 @@ mx::array CpuKernels::scale(const mx::array& x, float factor) const {
   return for_each(*context_, x, factor, context_->loops.scale);
 }
 
+mx::array CpuKernels::gelu_tanh(const mx::array& x) const { return for_each(*context_, x, 1, context_->loops.gelu); }
+
 mx::array CpuKernels::softcap(const mx::array& x, float cap) const {
   return for_each(*context_, x, cap, context_->loops.softcap);
 }

@@ -97,6 +97,7 @@ def make_variant(seed, name):
     config, dtype, bits, embedding_bits, shards = VARIANTS[name]
     config = dict(config)
     mx.random.seed(seed)
+    nn.gelu = nn.gelu_approx  # as transformers has it in Gemma and StarCoder2, whose weights were trained so
     Model, ModelArgs = model_class(config["model_type"])
     model = Model(ModelArgs.from_dict(config))
     if config["tie_word_embeddings"] and "lm_head" in model:  # mlx-lm drops it when it loads

@@ -64,6 +64,20 @@ VARIANTS = {
         8,
         1,
     ),
+    "gemma_4bit": (
+        dict(GEMMA, model_type="gemma", hidden_size=32, intermediate_size=64, head_dim=24),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    "starcoder2_f16": (
+        dict(BASE, model_type="starcoder2", hidden_size=48, intermediate_size=96, norm_epsilon=1e-5, hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=None),
+        mx.float16,
+        0,
+        0,
+        1,
+    ),
     # As e2b: layers have inputs of their own, the last two read the K and V of the first two, and their MLP is twice as
     # wide; layers 1 and 3 see 20 tokens.
     "gemma4_shared_4bit": (
@@ -229,6 +243,8 @@ SEEDS = {
     "gpt_oss_mxfp4": 21,
     "gemma4_shared_4bit": 24,
     "gemma4_experts_bf16": 25,
+    "gemma_4bit": 26,
+    "starcoder2_f16": 27,
     "qwen3_mxfp8": 22,
     "qwen3_nvfp4": 23,
 }

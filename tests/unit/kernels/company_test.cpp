@@ -62,6 +62,8 @@ std::vector<std::pair<std::string, Operation>> operations(const Inputs& in) {
        [&](auto& k, int a, int b) { return k.rope(in.xs(a, b), make_batch({{a, b - a}}, 16, kTokens), in.rope); }},
       {"gather_rows",
        [&](auto& k, int a, int b) { return k.make_matrix(in.table->view)->gather_rows(mx::arange(a, b, mx::int32)); }},
+      {"layer_norm", [&](auto& k, int a, int b) { return k.layer_norm(in.xs(a, b), in.weight, in.weight, kEps); }},
+      {"gelu_tanh", [&](auto& k, int a, int b) { return k.gelu_tanh(in.xs(a, b)); }},
       {"take_columns", [&](auto& k, int a, int b) { return k.take_columns(in.xs(a, b), 5, 37); }},
       {"take_rows",
        [&](auto& k, int a, int b) {

@@ -77,6 +77,39 @@ TEST_P(ElementwiseTest, GatesWithGeluLikeFloat64) {
   }
 }
 
+TEST_P(ElementwiseTest, NormalizesByMeanAndVarianceLikeFloat64) {
+  const ReferenceKernels reference;
+  for (const int dim : {5, 64, 77, 576}) {
+    const std::vector<float> x = random_floats(static_cast<std::size_t>(3 * dim), 1);
+    const std::vector<float> weight = random_floats(static_cast<std::size_t>(dim), 2);
+    const std::vector<float> bias = random_floats(static_cast<std::size_t>(dim), 3);
+    const mx::array in = mx::add(array_of(x, {3, dim}), mx::array(100.0F));  // a mean to take away
+    const mx::array w = array_of(weight, {dim});
+    const mx::array b = array_of(bias, {dim});
+    const std::vector<float> values = floats_of(in);
+    const std::vector<float> out = floats_of(cpu()->layer_norm(in, w, b, kEps));
+    for (std::size_t row = 0; row < 3; ++row) {
+      const std::span own = std::span(values).subspan(row * weight.size(), weight.size());
+      double mean = 0;
+      for (const float value : own) mean += double{value} / dim;
+      double variance = 0;
+      for (const float value : own) variance += (double{value} - mean) * (double{value} - mean) / dim;
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        const double expected = (double{own[i]} - mean) / std::sqrt(variance + double{kEps}) * double{weight[i]};
+        ASSERT_NEAR(out[row * own.size() + i], expected + double{bias[i]}, 1e-4) << "dim " << dim;
+      }
+    }
+    expect_near(reference.layer_norm(in, w, b, kEps), array_of(out, {3, dim}), 5e-4F, 5e-4F);  // whose mean is rounded more
+  }
+}
+
+TEST_P(ElementwiseTest, GeluIsThatOfGatesWithoutWhatTheyGate) {
+  const mx::array x = random_array({7, 77}, 4, 3.0F);
+  const mx::array gated = cpu()->gate_multiply(x, mx::ones({7, 77}), GateActivation::kGeluTanh);
+  EXPECT_EQ(bits_of(cpu()->gelu_tanh(x)), bits_of(gated));
+  expect_near(ReferenceKernels().gelu_tanh(x), gated, 2e-6F, 2e-6F);
+}
+
 TEST_P(ElementwiseTest, GatesWithAClampedSiluLikeFloat64) {
   const std::vector<float> gate = random_floats(10'003, 5, 6.0F);
   const std::vector<float> up = random_floats(gate.size(), 6, 6.0F);

@@ -106,6 +106,9 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   EXPECT_EQ(bits_of(measured_.scale(x, 2)), bits_of(plain_.scale(x, 2)));
   EXPECT_EQ(bits_of(measured_.softcap(x, 2)), bits_of(plain_.softcap(x, 2)));
   EXPECT_EQ(bits_of(measured_.take_rows(x, {0, 2})), bits_of(plain_.take_rows(x, {0, 2})));
+  EXPECT_EQ(bits_of(measured_.gelu_tanh(x)), bits_of(plain_.gelu_tanh(x)));
+  EXPECT_EQ(bits_of(measured_.layer_norm(x, weight, weight, 1e-5F)),
+            bits_of(plain_.layer_norm(x, weight, weight, 1e-5F)));
   EXPECT_EQ(bits_of(measured_.take_columns(x, 3, 9)), bits_of(plain_.take_columns(x, 3, 9)));
 
   const RaggedBatch batch = make_batch({{0, 3}}, 4, 2);
@@ -124,10 +127,10 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   plain_.copy_block(plain_kv, 0, 1);
   EXPECT_EQ(bits_of(measured_kv.keys), bits_of(plain_kv.keys));
 
-  EXPECT_THAT(
-      operations_called_once(),
-      UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "gelu and multiply", "scale",
-                           "softcap", "take rows", "take columns", "rope", "write K and V", "attention", "copy block"));
+  EXPECT_THAT(operations_called_once(),
+              UnorderedElementsAre("norm", "add and norm", "add", "add bias", "silu and multiply", "gelu and multiply",
+                                   "scale", "softcap", "take rows", "take columns", "gelu", "layer norm", "rope",
+                                   "write K and V", "attention", "copy block"));
 }
 
 TEST_F(ProfilingKernelsTest, ExpertsGiveTheSameBitsAndAreCounted) {

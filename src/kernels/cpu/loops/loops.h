@@ -55,6 +55,8 @@ struct Loops {
   void (*rotate)(const float* x, const float* cos, const float* sin, int half, float* out);
   /// out = x * weight / sqrt(mean(x^2) + eps) over `size` elements.
   void (*rms_norm)(const float* x, const float* weight, float eps, int size, float* out);
+  /// out = x - mean(x) over `size` elements.
+  void (*center)(const float* x, int size, float* out);
   void (*add)(const float* x, const float* y, std::int64_t size, float* out);
   void (*multiply)(const float* x, const float* y, std::int64_t size, float* out);
   void (*sigmoid_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
@@ -62,6 +64,8 @@ struct Loops {
   void (*clamped_silu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*gelu_multiply)(const float* gate, const float* up, std::int64_t size, float* out);
   void (*scale)(const float* x, float factor, std::int64_t size, float* out);
+  /// out = factor * gelu(x)
+  void (*gelu)(const float* x, float factor, std::int64_t size, float* out);
   /// out += factor * x
   void (*add_scaled)(const float* x, float factor, std::int64_t size, float* out);
   /// out = cap * tanh(x / cap)
