@@ -99,7 +99,8 @@ TEST_P(ElementwiseTest, NormalizesByMeanAndVarianceLikeFloat64) {
         ASSERT_NEAR(out[row * own.size() + i], expected + double{bias[i]}, 1e-4) << "dim " << dim;
       }
     }
-    expect_near(reference.layer_norm(in, w, b, kEps), array_of(out, {3, dim}), 5e-4F, 5e-4F);  // whose mean is rounded more
+    expect_near(reference.layer_norm(in, w, b, kEps), array_of(out, {3, dim}), 5e-4F,
+                5e-4F);  // whose mean is rounded more
   }
 }
 
