@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kMaxWidth = 1 << 20;
 constexpr std::int64_t kMaxLayers = 1 << 14;
 constexpr std::int64_t kMaxHeads = 1 << 16;
-constexpr std::int64_t kMaxAllHeads = 1 << 24;  // num_attention_heads * head_dim, which models compute as int
+constexpr std::int64_t kMaxAllHeads = 1 << 24;  // of all heads together, or all layers, which models compute as int
 constexpr std::int64_t kMaxIntermediate = 1 << 24;
 constexpr std::int64_t kMaxExperts = 1 << 14;
 constexpr std::int64_t kMaxStateDim = 1 << 12;
@@ -185,6 +185,7 @@ void read_experts(FieldReader& fields, Config& config) {
   fields.count("moe_intermediate_size", kMaxIntermediate, config.moe_intermediate_size);
   fields.count("shared_expert_intermediate_size", kMaxIntermediate, config.shared_expert_intermediate_size);
   fields.optional_flag("norm_topk_prob", config.norm_topk_prob);
+  fields.number("swiglu_limit", 0, 1e6, config.swiglu_limit);
   fields.count("decoder_sparse_step", kMaxLayers, config.decoder_sparse_step);
   fields.numbers("mlp_only_layers", kMaxLayers, config.mlp_only_layers);
 }
@@ -215,26 +216,39 @@ void read_gemma4(FieldReader& fields, Config& config) {
   fields.flag("enable_moe_block", config.enable_moe_block);
 }
 
-/// A model of text and more keeps the fields of its text part apart; what stands beside them is true of both.
+/// A model of text and more keeps the fields of its text part apart; what stands beside them holds for it too. The type
+/// is the whole's, and so are the tokens that end an answer.
 json::object flattened(json::object object) {
   const json::value* nested = object.if_contains("text_config");
   if (nested == nullptr || !nested->is_object()) return object;
   json::object flat = nested->get_object();
-  if (const json::value* type = object.if_contains("model_type")) flat["model_type"] = *type;
+  for (const char* name : {"model_type", "eos_token_id", "bos_token_id", "pad_token_id"}) {
+    const json::value* whole = object.if_contains(name);
+    if (whole != nullptr && !whole->is_null()) flat[name] = *whole;
+  }
   for (const auto& [name, value] : object) {
     if (name != "text_config" && !flat.contains(name)) flat[name] = value;
   }
   return flat;
 }
 
-Status check_heads_width(const Config& config) {
-  const std::int64_t width = std::int64_t{config.num_attention_heads} * config.head_dim;
-  if (width <= kMaxAllHeads) return {};
+/// `each` of something that there is `count` of.
+Status check_width(const std::string& name, int each, std::int64_t count, const std::string& things) {
+  if (each * count <= kMaxAllHeads) return {};
   return fail(ErrorCode::kInvalidArgument,
-              "'head_dim': " + std::to_string(config.head_dim) + " for each of " +
-                  std::to_string(config.num_attention_heads) + " heads makes " + std::to_string(width) +
-                  ", expected at most " + std::to_string(kMaxAllHeads),
-              "head_dim");
+              "'" + name + "': " + std::to_string(each) + " for each of " + std::to_string(count) + " " + things +
+                  " makes " + std::to_string(each * count) + ", expected at most " + std::to_string(kMaxAllHeads),
+              name);
+}
+
+Status check_widths(const Config& config) {
+  RETURN_IF_ERROR(check_width("head_dim", config.head_dim, config.num_attention_heads, "heads"));
+  RETURN_IF_ERROR(check_width("global_head_dim", config.global_head_dim, config.num_attention_heads, "heads"));
+  RETURN_IF_ERROR(check_width("linear_key_head_dim", config.linear_key_head_dim, config.linear_num_key_heads, "heads"));
+  RETURN_IF_ERROR(
+      check_width("linear_value_head_dim", config.linear_value_head_dim, config.linear_num_value_heads, "heads"));
+  return check_width("hidden_size_per_layer_input", config.hidden_size_per_layer_input, config.num_hidden_layers,
+                     "layers");
 }
 
 Status check_heads(Config& config) {
@@ -244,6 +258,13 @@ Status check_heads(Config& config) {
                 "'num_key_value_heads': " + std::to_string(config.num_key_value_heads) +
                     " does not divide num_attention_heads " + std::to_string(config.num_attention_heads),
                 "num_key_value_heads");
+  }
+  const int global_heads = config.num_global_key_value_heads;
+  if (global_heads > 0 && config.num_attention_heads > 0 && !divides(config.num_attention_heads, global_heads)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'num_global_key_value_heads': " + std::to_string(global_heads) +
+                    " does not divide num_attention_heads " + std::to_string(config.num_attention_heads),
+                "num_global_key_value_heads");
   }
   if (config.head_dim > 0 || config.hidden_size == 0 || config.num_attention_heads == 0) return {};
   if (!divides(config.hidden_size, config.num_attention_heads)) {
@@ -287,7 +308,7 @@ Result<Config> config_from_json(json::object object) {
     return fail(ErrorCode::kInvalidArgument, "'model_type' is missing", "model_type");
   }
   RETURN_IF_ERROR(check_heads(config));
-  RETURN_IF_ERROR(check_heads_width(config));
+  RETURN_IF_ERROR(check_widths(config));
   return config;
 }
 

@@ -62,6 +62,7 @@ struct Config {
   int moe_intermediate_size = 0;            // of each expert
   int shared_expert_intermediate_size = 0;  // of the one that sees every token
   std::optional<bool> norm_topk_prob;       // the weights of the chosen ones sum to 1
+  double swiglu_limit = 7;                  // gpt-oss: what gates and what they gate are clamped to
   int decoder_sparse_step = 1;              // every so many layers there are experts
   std::vector<int> mlp_only_layers;         // but not in these
 

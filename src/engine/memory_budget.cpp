@@ -57,7 +57,8 @@ Blocks window_blocks(const MemoryRequest& request, int num_sequences, int contex
     if (group.kind == cache::CacheKind::kRecurrent) {
       blocks.push_back(num_sequences);
     } else {
-      blocks.push_back(group.window == 0 ? 0 : static_cast<int>(std::min(most, wanted)));
+      const std::int64_t useful = std::min({most, wanted, std::int64_t{INT32_MAX} / request.block_tokens});
+      blocks.push_back(group.window == 0 ? 0 : static_cast<int>(useful));
     }
   }
   return blocks;

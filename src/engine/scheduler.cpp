@@ -115,13 +115,16 @@ void Scheduler::share_among_prompts(std::vector<Scheduled>& rows, int budget) co
   }
 }
 
-/// Of up to so many sequences that would start next, ascending.
+/// Of up to so many sequences that would start next, ascending; of the choices of a request the first. None if the very
+/// next has no room.
 std::vector<int> Scheduler::tokens_of_next_waiting(int num_sequences) const {
+  const Sequence* next = next_waiting();
+  if (next == nullptr || !has_room_to_start(*next)) return {};
   std::vector<const Sequence*> waiting;
   for (const auto& sequence : sequences_) {
-    if (is_waiting(*sequence) && sequence->can_run() && !is_suspect(*sequence) && may_start(*sequence)) {
-      waiting.push_back(sequence.get());
-    }
+    if (!is_waiting(*sequence) || !sequence->can_run() || is_suspect(*sequence) || !may_start(*sequence)) continue;
+    if (!waiting.empty() && waiting.back()->active == sequence->active) continue;  // they come one after the other
+    waiting.push_back(sequence.get());
   }
   std::ranges::stable_sort(waiting, std::greater<>(), [](const Sequence* s) { return s->request().priority; });
   std::vector<int> tokens;
@@ -178,14 +181,19 @@ int Scheduler::make_room(Sequence& sequence, int num_tokens) {
 /// True if all tokens of a waiting sequence fit beside what the running ones still need, if need be after taking the
 /// blocks of stalled ones.
 bool Scheduler::make_room_to_start(const Sequence& sequence) {
-  std::vector<int> needed;  // by group
+  if (!has_room_to_start(sequence)) return false;
   for (int group = 0; group < pools_.num_groups(); ++group) {
-    needed.push_back(num_blocks_to_start(group, sequence));
-    const int num_free = pools_.pool(group).num_free();
-    if (needed.back() > num_free && needed.back() > num_free + num_blocks_of_stalled(group)) return false;
+    const int needed = num_blocks_to_start(group, sequence);
+    while (needed > pools_.pool(group).num_free()) preempt(*youngest_stalled());
   }
+  return true;
+}
+
+bool Scheduler::has_room_to_start(const Sequence& sequence) const {
   for (int group = 0; group < pools_.num_groups(); ++group) {
-    while (needed[static_cast<std::size_t>(group)] > pools_.pool(group).num_free()) preempt(*youngest_stalled());
+    const int needed = num_blocks_to_start(group, sequence);
+    const int num_free = pools_.pool(group).num_free();
+    if (needed > num_free && needed > num_free + num_blocks_of_stalled(group)) return false;
   }
   return true;
 }

@@ -68,6 +68,7 @@ class Scheduler {
   [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
   [[nodiscard]] bool make_room_to_start(const Sequence& sequence);
+  [[nodiscard]] bool has_room_to_start(const Sequence& sequence) const;
   [[nodiscard]] std::vector<cache::BlockCopy> start(Sequence& sequence);
   void hand_prompt_down();
   [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;

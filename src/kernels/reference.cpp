@@ -95,7 +95,17 @@ mx::array capped_attention(const mx::array& q, const mx::array& k, const mx::arr
       mx::reshape(mx::multiply(q, mx::array(spec.scale, q.dtype())), {1, kv_heads, -1, queries, q.shape(3)});
   const mx::array scores = capped(mx::matmul(grouped, mx::swapaxes(mx::expand_dims(k, 2), -1, -2)), spec.softcap);
   const mx::array least(std::numeric_limits<float>::lowest(), scores.dtype());
-  const mx::array weights = mx::softmax(mx::where(mask, scores, least), -1, /*precise=*/true);
+  mx::array seen = mx::where(mask, scores, least);
+  if (spec.sinks) {  // one more score, whose weight is dropped
+    const mx::array sinks = mx::reshape(mx::astype(*spec.sinks, seen.dtype()), {1, kv_heads, -1, 1, 1});
+    seen = mx::concatenate({seen, mx::broadcast_to(sinks, {1, kv_heads, sinks.shape(2), queries, 1})}, -1);
+  }
+  mx::array weights = mx::softmax(seen, -1, /*precise=*/true);
+  if (spec.sinks) {
+    mx::Shape end = weights.shape();
+    end.back() = k.shape(2);
+    weights = mx::slice(weights, mx::Shape(weights.ndim(), 0), end);
+  }
   return mx::reshape(mx::matmul(weights, mx::expand_dims(v, 2)), q.shape());
 }
 

@@ -105,15 +105,19 @@ class DecoderModel final : public Model {
     // Experts have a row for each token that they see, and their rows of what comes in and goes out are copies too.
     const std::size_t experts = size(config.num_experts_per_tok) *
                                 (mlp_of(config.moe_intermediate_size) + 2 * copy_of(size(config.hidden_size)));
-    const std::size_t mlp = std::max(mlp_of(config.intermediate_size), experts);
-    const std::size_t queries = size(config.num_attention_heads) * size(config.head_dim);
-    const std::size_t keys = size(config.num_key_value_heads) * size(config.head_dim);
+    const int mlp_width = config.intermediate_size * (config.use_double_wide_mlp ? 2 : 1);
+    // Beside the MLP where there are both.
+    const std::size_t mlp = mlp_of(mlp_width) + experts;
+    const int head_dim = std::max(config.head_dim, config.global_head_dim);
+    const std::size_t queries = size(config.num_attention_heads) * size(head_dim);
+    const std::size_t keys = size(config.num_key_value_heads) * size(head_dim);
     // Of a gated delta rule: what it projects, once more after the convolution, its keys at their length, and its sums.
     const std::size_t delta_keys = size(config.linear_num_key_heads) * size(config.linear_key_head_dim);
     const std::size_t delta_values = size(config.linear_num_value_heads) * size(config.linear_value_head_dim);
     const std::size_t delta = 6 * delta_keys + 6 * delta_values + copy_of(delta_values);
     const std::size_t attention = 4 * queries + 3 * keys + copy_of(queries);
-    return 3 * size(config.hidden_size) + std::max({mlp, attention, delta});
+    const std::size_t layer_inputs = 3 * size(config.num_hidden_layers) * size(config.hidden_size_per_layer_input);
+    return 3 * size(config.hidden_size) + layer_inputs + std::max({mlp, attention, delta});
   }
 
   ModelInfo info_;

@@ -20,6 +20,23 @@ float embed_scale(int hidden_size) {
 
 }  // namespace
 
+/// As transformers' Gemma3TextConfig has them; published configs of the larger sizes leave most of these out.
+void complete_gemma3(checkpoint::Config& config) {
+  if (!gives(config, "num_attention_heads")) config.num_attention_heads = 8;
+  if (!gives(config, "num_key_value_heads")) config.num_key_value_heads = 4;
+  if (!gives(config, "head_dim")) config.head_dim = 256;
+  if (!gives(config, "vocab_size")) config.vocab_size = 262'208;
+  if (!gives(config, "rms_norm_eps")) config.rms_norm_eps = 1e-6;
+  if (!gives(config, "rope_theta")) config.rope_theta = 1e6;
+  if (!gives(config, "query_pre_attn_scalar")) config.query_pre_attn_scalar = 256;
+  if (!gives(config, "hidden_activation") && !gives(config, "hidden_act")) config.hidden_act = "gelu_pytorch_tanh";
+  if (!gives(config, "max_position_embeddings")) config.max_position_embeddings = 131'072;
+  if (!gives(config, "sliding_window")) {
+    config.sliding_window = 4096;
+    config.use_sliding_window = true;
+  }
+}
+
 Result<std::unique_ptr<Model>> make_gemma3_text(const nn::Scope& root, const checkpoint::Config& config) {
   if (!config.sliding_window) {
     return fail(ErrorCode::kInvalidArgument, "the model's config: 'sliding_window' is missing", "sliding_window");

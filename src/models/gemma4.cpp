@@ -55,7 +55,7 @@ struct Gemma4Attention {
     k_proj.emplace(scope["k_proj"], config.hidden_size, shape.num_kv_heads * shape.head_dim);
     if (!shape.k_is_v) v_proj.emplace(scope["v_proj"], config.hidden_size, shape.num_kv_heads * shape.head_dim);
     k_norm.emplace(scope["k_norm"], shape.head_dim, eps);
-    mx::array ones = mx::ones({shape.head_dim});
+    mx::array ones = mx::ones_like(scope["k_norm"].vector("weight", shape.head_dim));
     ones.eval();
     v_norm.emplace(std::move(ones), eps);
   }
@@ -198,13 +198,27 @@ struct LayerInputs {
   }
 };
 
+Status check_gemma4_fields(const checkpoint::Config& config) {
+  const auto refuse = [](ErrorCode code, const std::string& field, const std::string& why) {
+    return fail(code, "the model's config: '" + field + "' " + why, field);
+  };
+  if (!config.sliding_window) return refuse(ErrorCode::kInvalidArgument, "sliding_window", "is missing");
+  if (config.hidden_act != "gelu_pytorch_tanh") {
+    return refuse(ErrorCode::kUnsupported, "hidden_activation",
+                  "is '" + config.hidden_act + "', expected 'gelu_pytorch_tanh'");
+  }
+  const int vocab = config.vocab_size_per_layer_input;
+  if (vocab > 0 && vocab < config.vocab_size) {
+    return refuse(ErrorCode::kUnsupported, "vocab_size_per_layer_input", "is less than vocab_size");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Model>> make_gemma4(const nn::Scope& root, const checkpoint::Config& config) {
   if (config.enable_moe_block) RETURN_IF_ERROR(check_experts(config));
-  if (!config.sliding_window) {
-    return fail(ErrorCode::kInvalidArgument, "the model's config: 'sliding_window' is missing", "sliding_window");
-  }
+  RETURN_IF_ERROR(check_gemma4_fields(config));
   const int pattern = config.sliding_window_pattern > 0 ? config.sliding_window_pattern : 5;
   ASSIGN_OR_RETURN(const std::vector<int> windows,
                    layer_windows(config, [pattern](int layer) { return (layer + 1) % pattern != 0; }));

@@ -1,5 +1,6 @@
 // gpt-oss: experts with biases and a clamped activation; every other layer, from the first, sees the last
-// sliding_window tokens only; each head has a sink among its scores. Follows mlx_lm/models/gpt_oss.py.
+// sliding_window tokens only; each head has a sink among its scores. Follows mlx_lm/models/gpt_oss.py but for yarn's
+// `truncate`, which that ignores and transformers' GptOss has.
 #include "models/decoder.h"
 #include "models/registry.h"
 #include "nn/attention.h"
@@ -31,16 +32,24 @@ struct GptOssLayer {
 
 }  // namespace
 
+void complete_gpt_oss(checkpoint::Config& config) {
+  if (!gives(config, "rope_theta")) config.rope_theta = 150'000;
+}
+
 Result<std::unique_ptr<Model>> make_gpt_oss(const nn::Scope& root, const checkpoint::Config& config) {
   checkpoint::Config own = config;
   own.moe_intermediate_size = config.intermediate_size;
+  if (own.swiglu_limit != 7) {
+    return fail(ErrorCode::kUnsupported, "the model's config: 'swiglu_limit' other than 7 is not supported",
+                "swiglu_limit");
+  }
   RETURN_IF_ERROR(check_experts(own));
   nn::MoeOptions experts = moe_options(own, Normalized::kUnlessFalse);
   experts.activation = kernels::GateActivation::kClampedSilu;
   experts.bias = nn::Bias::kRequired;
   experts.router = "router";
   experts.stacked = "experts";
-  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(config, {.has_windows = true}));
+  ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(own, {.has_windows = true}));
   attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
   attention.has_sinks = true;
   ASSIGN_OR_RETURN(std::vector<int> windows, layer_windows(config, [](int layer) { return layer % 2 == 0; }));

@@ -67,7 +67,7 @@ struct Lfm2Layer {
   static int feed_forward_size(const checkpoint::Config& config) {
     int size = config.intermediate_size;
     if (!config.block_auto_adjust_ff_dim) return size;
-    size = static_cast<int>(config.block_ffn_dim_multiplier * (2 * size / 3));
+    size = static_cast<int>(std::min(config.block_ffn_dim_multiplier * (2 * size / 3), 1e8));
     return (size + config.block_multiple_of - 1) / config.block_multiple_of * config.block_multiple_of;
   }
 
@@ -81,6 +81,10 @@ struct Lfm2Layer {
 };
 
 }  // namespace
+
+void complete_lfm2(checkpoint::Config& config) {
+  if (!gives(config, "rope_theta")) config.rope_theta = 1e6;
+}
 
 Result<std::unique_ptr<Model>> make_lfm2(const nn::Scope& root, const checkpoint::Config& config) {
   const auto has_attention = [&](int layer) {

@@ -78,6 +78,11 @@ Status check_delta_fields(const checkpoint::Config& config) {
 
 }  // namespace
 
+void complete_qwen3_5(checkpoint::Config& config) {
+  if (!gives(config, "partial_rotary_factor")) config.partial_rotary_factor = 0.25;
+  if (!gives(config, "rope_theta")) config.rope_theta = 1e5;
+}
+
 Result<std::unique_ptr<Model>> make_qwen3_5(const nn::Scope& root, const checkpoint::Config& config) {
   if (config.num_experts > 0) RETURN_IF_ERROR(check_experts(config));
   RETURN_IF_ERROR(check_delta_fields(config));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace redpoll::models {
@@ -10,23 +11,24 @@ namespace {
 constexpr Family kFamilies[] = {
     {"gemma", make_gemma},
     {"gemma2", make_gemma2},
-    {"gemma3", make_gemma3_text, /*is_text_part=*/true},
-    {"gemma3_text", make_gemma3_text},
+    {"gemma3", make_gemma3_text, /*is_text_part=*/true, complete_gemma3},
+    {"gemma3_text", make_gemma3_text, /*is_text_part=*/false, complete_gemma3},
     {"gemma4", make_gemma4, /*is_text_part=*/true},
     {"gemma4_text", make_gemma4},
+    {"gemma4_unified", make_gemma4, /*is_text_part=*/true},
     {"glm4", make_glm4},
-    {"gpt_oss", make_gpt_oss},
+    {"gpt_oss", make_gpt_oss, /*is_text_part=*/false, complete_gpt_oss},
     {"granite", make_granite},
-    {"lfm2", make_lfm2},
+    {"lfm2", make_lfm2, /*is_text_part=*/false, complete_lfm2},
     {"llama", make_llama},
     {"mistral", make_mistral},
     {"olmo2", make_olmo2},
     {"phi3", make_phi3},
     {"qwen2", make_qwen2},
     {"qwen3", make_qwen3},
-    {"qwen3_5", make_qwen3_5, /*is_text_part=*/true},
-    {"qwen3_5_moe", make_qwen3_5, /*is_text_part=*/true},
-    {"qwen3_5_text", make_qwen3_5},
+    {"qwen3_5", make_qwen3_5, /*is_text_part=*/true, complete_qwen3_5},
+    {"qwen3_5_moe", make_qwen3_5, /*is_text_part=*/true, complete_qwen3_5},
+    {"qwen3_5_text", make_qwen3_5, /*is_text_part=*/false, complete_qwen3_5},
     {"qwen3_moe", make_qwen3_moe},
     {"smollm3", make_smollm3},
     {"starcoder2", make_starcoder2},
@@ -45,7 +47,9 @@ constexpr std::string_view kOtherParts[] = {"vision_tower.",
                                             "embed_vision.",
                                             "model.audio_tower.",
                                             "model.embed_audio.",
-                                            "model.embed_vision."};
+                                            "model.embed_vision.",
+                                            "vision_embedder.",
+                                            "model.vision_embedder."};
 
 std::unexpected<Error> wrong_layer_types(const std::string& why) {
   return fail(ErrorCode::kUnsupported, "the model's config: 'layer_types' " + why, "layer_types");
@@ -131,6 +135,13 @@ Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                               .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim))}};
 }
 
+bool gives(const checkpoint::Config& config, std::string_view field) {
+  const json::value* value = config.raw.if_contains(field);
+  if (value != nullptr && !value->is_null()) return true;
+  const json::value* rope = config.raw.if_contains("rope_parameters");
+  return rope != nullptr && rope->is_object() && rope->get_object().contains(field);
+}
+
 Status check_experts(const checkpoint::Config& config) {
   const auto missing = [&](const std::string& name) {
     return fail(ErrorCode::kInvalidArgument,
@@ -158,23 +169,24 @@ nn::MoeOptions moe_options(const checkpoint::Config& config, Normalized normaliz
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {
-  const checkpoint::Config& config = checkpoint.config;
-  RETURN_IF_ERROR(checkpoint::require_decoder_fields(config));
-  std::string known;
-  for (const Family& family : kFamilies) {
-    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
-    if (family.model_type != config.model_type) continue;
-    nn::Parameters parameters(checkpoint, kernels);
-    if (family.is_text_part) {
-      for (const std::string_view part : kOtherParts) parameters.ignore(part);
-    }
-    ASSIGN_OR_RETURN(std::unique_ptr<Model> model, family.make(parameters.root(), config));
-    RETURN_IF_ERROR(parameters.finish());
-    return model;
+  checkpoint::Config config = checkpoint.config;
+  const auto family = std::ranges::find(kFamilies, std::string_view(config.model_type), &Family::model_type);
+  if (family == std::end(kFamilies)) {
+    std::string known;
+    for (const Family& one : kFamilies) known += (known.empty() ? "" : ", ") + std::string(one.model_type);
+    return fail(ErrorCode::kUnsupported,
+                "the model's config: model_type '" + config.model_type + "' is not supported; known are " + known,
+                "model_type");
   }
-  return fail(ErrorCode::kUnsupported,
-              "the model's config: model_type '" + config.model_type + "' is not supported; known are " + known,
-              "model_type");
+  if (family->complete != nullptr) family->complete(config);
+  RETURN_IF_ERROR(checkpoint::require_decoder_fields(config));
+  nn::Parameters parameters(checkpoint, kernels);
+  if (family->is_text_part) {
+    for (const std::string_view part : kOtherParts) parameters.ignore(part);
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Model> model, family->make(parameters.root(), config));
+  RETURN_IF_ERROR(parameters.finish());
+  return model;
 }
 
 }  // namespace redpoll::models

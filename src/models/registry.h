@@ -22,6 +22,8 @@ struct Family {
   std::string_view model_type;
   Result<std::unique_ptr<Model>> (*make)(const nn::Scope& root, const checkpoint::Config& config);
   bool is_text_part = false;  // of a model that may have more: vision towers and heads that draft are left unread
+  /// Sets fields that configs of the family leave out.
+  void (*complete)(checkpoint::Config& config) = nullptr;
 };
 
 [[nodiscard]] std::span<const Family> families();
@@ -59,11 +61,19 @@ struct FamilyTraits {
 /// These attention options in each layer, with its window.
 [[nodiscard]] nn::LayerAttention attention_of_layers(nn::AttentionOptions attention, std::vector<int> windows);
 
+/// Whether config.json, or its rope_parameters, has the field.
+[[nodiscard]] bool gives(const checkpoint::Config& config, std::string_view field);
+
 /// Fails unless the config says how many experts there are, how large they are and how many see a token.
 [[nodiscard]] Status check_experts(const checkpoint::Config& config);
 /// Whether the weights of the chosen experts sum to 1 where norm_topk_prob does not say.
 enum class Normalized { kUnlessFalse, kIfTrue };
 [[nodiscard]] nn::MoeOptions moe_options(const checkpoint::Config& config, Normalized normalized);
+
+void complete_gemma3(checkpoint::Config& config);
+void complete_gpt_oss(checkpoint::Config& config);
+void complete_lfm2(checkpoint::Config& config);
+void complete_qwen3_5(checkpoint::Config& config);
 
 Result<std::unique_ptr<Model>> make_gemma(const nn::Scope& root, const checkpoint::Config& config);
 Result<std::unique_ptr<Model>> make_gemma2(const nn::Scope& root, const checkpoint::Config& config);

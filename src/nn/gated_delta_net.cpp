@@ -18,8 +18,8 @@ GatedDeltaNet::GatedDeltaNet(const Scope& scope, const GatedDeltaOptions& option
              .num_value_heads = options.num_value_heads,
              .key_dim = options.key_dim,
              .value_dim = options.value_dim,
-             .a_log = scope.vector("A_log", options.num_value_heads),
-             .dt_bias = scope.vector("dt_bias", options.num_value_heads)},
+             .a_log = mx::astype(scope.vector("A_log", options.num_value_heads), mx::float32),
+             .dt_bias = mx::astype(scope.vector("dt_bias", options.num_value_heads), mx::float32)},
       norm_(scope["norm"], options.value_dim, options.norm_eps) {}
 
 int GatedDeltaNet::num_channels() const {

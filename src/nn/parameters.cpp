@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -260,7 +261,13 @@ std::shared_ptr<const kernels::Experts> Scope::experts(std::string_view name, in
 /// "weight" of shape (rows..., in_features), seen as one matrix of all rows.
 std::optional<kernels::MatrixWeights> Scope::read_matrix(const std::vector<int>& rows, int in_features) const {
   kernels::MatrixWeights weights;
-  weights.out_features = std::accumulate(rows.begin(), rows.end(), 1, std::multiplies<>());
+  const std::int64_t num_rows = std::accumulate(rows.begin(), rows.end(), std::int64_t{1}, std::multiplies<>());
+  if (num_rows <= 0 || num_rows > std::numeric_limits<int>::max() || in_features <= 0) {
+    parameters_.record(full("weight") + " should have shape " +
+                       checkpoint::shape_text(with_columns(rows, in_features)) + " by the config, which is none");
+    return std::nullopt;
+  }
+  weights.out_features = static_cast<int>(num_rows);
   weights.in_features = in_features;
   if (!has("scales")) return read_dense(rows, std::move(weights));
   const std::string module = prefix_.substr(0, prefix_.size() - 1);

@@ -3,6 +3,7 @@
 // on no other token.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -40,10 +41,14 @@ void route_token(std::span<const float> logits, const RoutingSpec& spec, std::ve
                  std::int32_t* experts, float* weights) {
   order.resize(logits.size());
   std::iota(order.begin(), order.end(), 0);
+  const auto rank_of = [&](std::int32_t expert) {  // what is no number comes last
+    const float logit = logits[static_cast<std::size_t>(expert)];
+    return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+  };
   const auto before = [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)];
-    const float y = logits[static_cast<std::size_t>(b)];
-    return x == y || std::isnan(x) || std::isnan(y) ? a < b : x > y;
+    const float x = rank_of(a);
+    const float y = rank_of(b);
+    return x == y ? a < b : x > y;
   };
   const auto chosen = order.begin() + spec.top_k;
   std::nth_element(order.begin(), chosen - 1, order.end(), before);

@@ -67,6 +67,9 @@ def quantize(model, config, bits, embedding_bits):
     def decide(path, module):
         if not hasattr(module, "to_quantized"):
             return False
+        if mode == "mxfp4" and "self_attn" in path:  # as published: experts in small floats, the rest in integers
+            config["quantization"][path] = {"group_size": 32, "bits": 8, "mode": "affine"}
+            return config["quantization"][path]
         if "embed_tokens" in path and embedding_bits != bits:
             rule = {"group_size": group_size, "bits": embedding_bits} if embedding_bits else False
             config["quantization"][path] = rule

@@ -185,6 +185,35 @@ Result<RopeScaling> rope(std::string_view field, std::string_view value) {
   return parse_rope_scaling(config);
 }
 
+TEST(ConfigTest, TheTextPartOfAModelOfTextAndMoreComesFirst) {
+  const auto config =
+      parse_config(R"({"model_type": "gemma3", "hidden_size": 5, "vocab_size": 7, "eos_token_id": [1, 106],
+                                       "text_config": {"model_type": "gemma3_text", "hidden_size": 64, "eos_token_id": 1,
+                                                       "pad_token_id": 3}})");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->model_type, "gemma3");
+  EXPECT_EQ(config->hidden_size, 64);
+  EXPECT_EQ(config->vocab_size, 7);
+  EXPECT_EQ(config->eos_token_ids, (std::vector<TokenId>{1, 106})) << "what ends an answer is the whole's";
+  EXPECT_EQ(config->pad_token_id, 3);
+}
+
+TEST(ConfigTest, SizesThatNoIntegerHoldsAreErrors) {
+  const auto param_of = [](const std::string& fields) {
+    const auto config =
+        parse_config(R"({"model_type": "llama", "num_hidden_layers": 16384, "num_attention_heads": 65536,
+                                         "head_dim": 8, )" +
+                     fields + "}");
+    EXPECT_FALSE(config) << fields;
+    return config ? "" : config.error().param;
+  };
+  EXPECT_EQ(param_of(R"("global_head_dim": 1048576)"), "global_head_dim");
+  EXPECT_EQ(param_of(R"("hidden_size_per_layer_input": 1048576)"), "hidden_size_per_layer_input");
+  EXPECT_EQ(param_of(R"("linear_num_key_heads": 65536, "linear_key_head_dim": 4096)"), "linear_key_head_dim");
+  EXPECT_EQ(param_of(R"("linear_num_value_heads": 65536, "linear_value_head_dim": 4096)"), "linear_value_head_dim");
+  EXPECT_EQ(param_of(R"("num_global_key_value_heads": 3)"), "num_global_key_value_heads");
+}
+
 TEST(RopeScalingTest, ReadsOldAndNewShapes) {
   EXPECT_EQ(rope("x", "1")->type, RopeScaling::Type::kDefault);
   EXPECT_EQ(rope("rope_scaling", "null")->type, RopeScaling::Type::kDefault);

@@ -102,6 +102,22 @@ TEST_P(GoldenEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
   EXPECT_EQ(stats.blocks_used, 0);
 }
 
+TEST_P(GoldenEngineTest, ChoicesThatShareAPromptGetTheBitsOfOneThatDoesNot) {
+  const auto engine = start({.max_batch = 4, .step_tokens = 13, .block_tokens = 8, .context_length = 96});
+  for (const int index : {2, 5}) {
+    Request request = make(index);
+    const Collected alone = run(*engine, request);
+    request.num_choices = 3;
+    const Collected together = run(*engine, request);
+    ASSERT_FALSE(together.error) << together.error->message;
+    ASSERT_NO_FATAL_FAILURE(expect_same(together, alone)) << index;  // the first choice
+    if (request.sampling.temperature == 0) {
+      EXPECT_EQ(together.ids(2), alone.ids());
+    }
+  }
+  EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenEngineTest,
                          testing::Values("llama_interleaved_linear_rope_4bit", "qwen3_untied_6bit", "qwen2_f16",
                                          "gemma2_capped", "gemma3_text_windows_4bit", "smollm3_4bit", "qwen3_moe_4bit",

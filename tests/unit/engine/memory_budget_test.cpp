@@ -105,6 +105,45 @@ TEST(MemoryBudgetTest, WhereAllLayersHaveAWindowItTakesAll) {
   EXPECT_EQ(plan->max_context, 1024);
 }
 
+TEST(MemoryBudgetTest, SetsAStateAsideForEachSequence) {
+  MemoryRequest request = small_model();
+  request.groups.push_back({.kind = cache::CacheKind::kRecurrent, .bytes_per_block = 2 * kMiB});
+  auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(24, 8));
+  EXPECT_EQ(plan->max_context, 24 * 32);
+  request.groups[1].bytes_per_block = 7 * kMiB;  // of 40, half
+  plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(26, 2));
+  request.groups[1].bytes_per_block = 30 * kMiB;
+  plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(10, 1));
+  request.groups[1].bytes_per_block = 40 * kMiB;
+  EXPECT_FALSE(plan_memory(request));
+}
+
+TEST(MemoryBudgetTest, StatesAloneLimitNoContext) {
+  MemoryRequest request = small_model();
+  request.groups = {{.kind = cache::CacheKind::kRecurrent, .bytes_per_block = 9 * kMiB}};
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(4));
+  EXPECT_EQ(plan->max_context, 1024);
+}
+
+TEST(MemoryBudgetTest, AWindowAsLargeAsIntegersGoIsCounted) {
+  MemoryRequest request = small_model();
+  request.budget_bytes = std::size_t{1} << 62U;
+  request.model_context = 1 << 30;
+  request.max_batch = 128;
+  request.groups = {{.bytes_per_block = 1}, {.window = 1 << 30, .bytes_per_block = 1}};
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(INT32_MAX / 32, INT32_MAX / 32));
+}
+
 TEST(MemoryBudgetTest, OneSequenceThatComesToItsEndIsEnough) {
   MemoryRequest request = sliding_model();
   request.budget_bytes = 70 * kMiB;

@@ -221,9 +221,10 @@ TEST(ReferenceAttentionTest, AttendsLikeFloat64WithinAWindowAndWithCappedScores)
 
 TEST(ReferenceAttentionTest, AttendsLikeFloat64WithSinks) {
   const ReferenceKernels reference;
-  for (const int window : {0, 20}) {
+  for (const auto& [window, softcap] : {std::pair(0, 0.0F), {20, 0.0F}, {20, 2.5F}}) {
     TestSequence s(70, {4, 2, 32}, 18);
     s.spec.window = window;
+    s.spec.softcap = softcap;
     s.spec.sinks = mx::array({-3.0F, 0.0F, 5.0F, 90.0F}, {4});
     ASSERT_NO_FATAL_FAILURE(expect_attention(reference, s, {33, 36, 1}, 16));
   }

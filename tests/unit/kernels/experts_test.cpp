@@ -1,4 +1,6 @@
 // Mixtures of experts: who is chosen, with what weight, and what their sum is.
+#include <set>
+
 #include "unit/kernels/fixtures.h"
 
 namespace redpoll::kernels {
@@ -54,11 +56,17 @@ TEST(RoutingTest, ExpertsMayHaveScalesOfTheirOwn) {
 
 TEST(RoutingTest, LogitsThatAreNoNumbersStillChooseExpertsThatExist) {
   const auto kernels = make_kernels({.num_threads = 1});
-  const mx::array logits({NAN, NAN, 1.0F, NAN, INFINITY, -INFINITY, INFINITY, 0.0F}, {2, 4});
-  const Routing routing = kernels->route(logits, {.top_k = 3});
-  for (const std::int32_t expert : ids_of(routing.experts)) {
+  std::vector<float> values;
+  for (int i = 0; i < 64; ++i) values.push_back(i % 3 == 0 ? NAN : static_cast<float>(i * 7 % 11));
+  const Routing routing = kernels->route(array_of(values, {1, 64}), {.top_k = 50});
+  const std::vector<std::int32_t> chosen = ids_of(routing.experts);
+  EXPECT_EQ(std::set(chosen.begin(), chosen.end()).size(), 50U);
+  for (const std::int32_t expert : chosen) {
     EXPECT_GE(expert, 0);
-    EXPECT_LT(expert, 4);
+    EXPECT_LT(expert, 64);
+  }
+  for (std::size_t i = 0; i + 1 < 42; ++i) {  // numbers first, the largest first
+    EXPECT_GE(values[static_cast<std::size_t>(chosen[i])], values[static_cast<std::size_t>(chosen[i + 1])]);
   }
 }
 

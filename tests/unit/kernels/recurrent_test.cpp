@@ -242,7 +242,19 @@ TEST_P(RecurrentTest, RowsOfABatchHaveStatesOfTheirOwn) {
   EXPECT_EQ(got, wanted);
 }
 
-TEST_P(RecurrentTest, CopiesBothPartsOfAState) {
+TEST(ReferenceRecurrentTest, CopiesAMemory) {
+  const TestDelta test(2, 4, 16, 24);
+  const ReferenceKernels reference;
+  StateStorage states = test.storage(reference);
+  mx::eval(test.step(reference, 0, 10, states, batch_of({{0, 10, 2}})));
+  reference.copy_state(states, 2, 0);
+  const auto next = [&](int state) {
+    return bits_of(test.step(reference, 10, 14, states, batch_of({{10, 4, state}})));
+  };
+  EXPECT_EQ(next(0), next(2));
+}
+
+TEST_P(RecurrentTest, CopiesTheInputsOfAConvolution) {
   const TestConvolution test(16, 4, false, false);
   for (const auto& kernels : {cpu(1), std::unique_ptr<Kernels>(std::make_unique<ReferenceKernels>())}) {
     StateStorage states = test.storage(*kernels);

@@ -1,6 +1,7 @@
 // What the families make of configs that ask for what they cannot do: an error that names the field.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
@@ -114,6 +115,41 @@ TEST(FamilyConfigTest, Gemma4SaysWhatItLacks) {
             "'gemma4_text'; known are default and proportional");
   EXPECT_EQ(error_with([](auto& config) { config.raw["rope_parameters"].as_object().erase("sliding_attention"); }),
             "'rope_parameters.sliding_attention' is missing");
+}
+
+TEST(FamilyConfigTest, Gemma4RefusesWhatItWouldComputeWrongly) {
+  EXPECT_EQ(error_of("gemma4_shared_4bit", [](auto& config) { config.hidden_act = "silu"; }).param,
+            "hidden_activation");
+  EXPECT_EQ(error_of("gemma4_shared_4bit", [](auto& config) { config.vocab_size_per_layer_input = 10; }).param,
+            "vocab_size_per_layer_input");
+}
+
+TEST(FamilyConfigTest, GptOssHasOneClamp) {
+  EXPECT_EQ(error_of("gpt_oss_mxfp4", [](auto& config) { config.swiglu_limit = 8; }).param, "swiglu_limit");
+}
+
+TEST(FamilyConfigTest, FamiliesHaveDefaultsOfTheirOwn) {
+  const auto completed = [](const char* model_type) {
+    checkpoint::Config config = *checkpoint::parse_config(std::string(R"({"model_type": ")") + model_type + R"("})");
+    std::ranges::find(families(), std::string_view(model_type), &Family::model_type)->complete(config);
+    return config;
+  };
+  EXPECT_EQ(completed("qwen3_5").partial_rotary_factor, 0.25);
+  EXPECT_EQ(completed("qwen3_5_text").rope_theta, 1e5);
+  EXPECT_EQ(completed("lfm2").rope_theta, 1e6);
+  EXPECT_EQ(completed("gpt_oss").rope_theta, 150'000);
+  const checkpoint::Config gemma3 = completed("gemma3");
+  EXPECT_EQ(gemma3.num_attention_heads, 8);
+  EXPECT_EQ(gemma3.num_key_value_heads, 4);
+  EXPECT_EQ(gemma3.head_dim, 256);
+  EXPECT_EQ(gemma3.rope_theta, 1e6);
+  EXPECT_EQ(gemma3.sliding_window, 4096);
+  const auto given = checkpoint::parse_config(
+      R"({"model_type": "qwen3_5", "rope_parameters": {"rope_theta": 77, "partial_rotary_factor": 0.5}})");
+  checkpoint::Config kept = *given;
+  complete_qwen3_5(kept);
+  EXPECT_EQ(kept.rope_theta, 77);
+  EXPECT_EQ(kept.partial_rotary_factor, 0.5);
 }
 
 TEST(FamilyConfigTest, LayersThatReadOthersKAndVKeepNone) {

@@ -196,6 +196,54 @@ TEST(WrappedModelTest, TheTextPartOfAModelOfTextAndMoreIsTheSame) {
   }
 }
 
+/// `values` as a tensor of float32.
+checkpoint::Tensor tensor_of(const std::vector<float>& values, std::vector<std::int64_t> shape) {
+  return checkpoint::make_tensor(checkpoint::DType::kF32, std::move(shape), std::as_bytes(std::span(values)), nullptr);
+}
+
+std::vector<float> floats_of(const checkpoint::Tensor& tensor) {
+  std::vector<float> values;
+  for (const std::uint16_t half : values_of<std::uint16_t>(tensor)) {  // bfloat16
+    values.push_back(std::bit_cast<float>(std::uint32_t{half} << 16U));
+  }
+  return values;
+}
+
+/// As its authors publish Qwen3.5: other names, norms whose weights lack one, convolutions (channels, 1, size).
+checkpoint::Checkpoint as_published(const checkpoint::Checkpoint& mlx) {
+  checkpoint::Checkpoint whole;
+  whole.path = mlx.path;
+  whole.config = mlx.config;
+  for (const std::string& name : mlx.parameters.names()) {
+    constexpr std::string_view kMlxPrefix = "language_model.model.";
+    const bool in_model = name.starts_with(kMlxPrefix);
+    const std::string stored = in_model ? "model.language_model." + name.substr(kMlxPrefix.size())
+                                        : name.substr(std::strlen("language_model."));
+    checkpoint::Tensor tensor = *mlx.parameters.read(name);
+    if (name.ends_with("conv1d.weight")) {
+      tensor.shape = {tensor.shape[0], 1, tensor.shape[1]};
+    } else if (name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) {
+      std::vector<float> values = floats_of(tensor);
+      for (float& value : values) value -= 1;
+      tensor = tensor_of(values, tensor.shape);
+    }
+    EXPECT_TRUE(whole.parameters.insert(stored, std::move(tensor)));
+  }
+  EXPECT_TRUE(whole.parameters.insert("mtp.norm.weight", tensor_of({1, 2}, {2})));
+  return whole;
+}
+
+TEST(PublishedLayoutTest, Qwen35OfItsAuthorsIsTheSame) {
+  const Golden golden = load_golden("qwen3_5_moe_bf16");
+  const checkpoint::Checkpoint published = as_published(golden.checkpoint);
+  const kernels::KernelOptions options{.num_threads = 1, .kv_type = kernels::KvType::kF32};
+  Runner runner(published, options);
+  const auto got = run_in_chunks(runner, {golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)}, 1000);
+  float worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - golden.logits[i]));
+  EXPECT_LT(worst, bound_of_float32());
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, testing::ValuesIn(golden_names()),
                          [](const auto& info) { return info.param; });
 

@@ -84,6 +84,16 @@ TEST_F(ParametersTest, SaysWhatIsWrongWithExperts) {
             "experts.1.down_proj.weight is missing");
 }
 
+TEST_F(ParametersTest, AMatrixWithoutRowsIsAnError) {
+  add("proj.weight", DType::kF16, {0, 32});
+  Parameters parameters(checkpoint_, *kernels_);
+  EXPECT_EQ(parameters.root()["proj"].matrix(0, 32), nullptr);
+  EXPECT_EQ(parameters.root()["many"].stacked_experts(1 << 14, 1 << 24, 32), nullptr);
+  EXPECT_THAT(parameters.finish().error().message,
+              HasSubstr("proj.weight should have shape (0, 32) by the config, which is none; many.weight should have "
+                        "shape (16384, 16777216, 32) by the config, which is none"));
+}
+
 TEST_F(ParametersTest, ListsEveryProblemAtOnce) {
   add("proj.weight", DType::kF16, {32, 64});
   EXPECT_EQ(load_linear(Bias::kRequired),
