@@ -73,17 +73,22 @@ TEST(EngineCancelTest, EndsAllChoicesWhileTheyAreGenerated) {
 
 TEST(EngineCancelTest, EndsARequestThatWasPreempted) {
   std::atomic<bool> is_preempted = false;
+  std::atomic<bool> has_begun = false;
+  Gate begin;  // until both are there: the younger is a token behind, and has taken its last block when there is none
   Gate gate;
   const auto engine =
       start_engine(with_blocks(10, {.max_batch = 2, .step_tokens = 16, .block_tokens = 4, .context_length = 40}),
                    scripted_loader({.before_step = [&](const kernels::RaggedBatch& batch) {
+                     if (!has_begun.exchange(true)) begin.wait();
                      if (batch.rows.size() == 1 && batch.positions.front() > 8) {
                        is_preempted = true;  // the older one goes on alone
                        gate.wait();
                      }
                    }}));
   const Running older = submit(*engine, make_request(make_prompt(4, 1), 36));
+  ASSERT_TRUE(begin.wait_for_arrival());
   const Running younger = submit(*engine, make_request(make_prompt(4, 2), 36));
+  begin.open();
   ASSERT_TRUE(gate.wait_for_arrival());
   EXPECT_TRUE(is_preempted);
   EXPECT_EQ(engine->stats().preemptions, 1U);
