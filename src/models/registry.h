@@ -21,9 +21,11 @@ namespace redpoll::models {
 struct Family {
   std::string_view model_type;
   Result<std::unique_ptr<Model>> (*make)(const nn::Scope& root, const checkpoint::Config& config);
+  std::string_view oracle;    // what tiny random models of it are compared with, in tests/golden/models
   bool is_text_part = false;  // of a model that may have more: vision towers and heads that draft are left unread
   /// Sets fields that configs of the family leave out.
   void (*complete)(checkpoint::Config& config) = nullptr;
+  std::string_view real_model = {};  // whose answers were compared, too
 };
 
 [[nodiscard]] std::span<const Family> families();

@@ -12,7 +12,7 @@ import pytest
 from server_process import ROOT, ServerProcess, clean_environment, program, run_program
 
 EXIT_FINE, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
-VERBS = ["serve", "generate", "chat", "tokenize", "doctor", "version"]
+VERBS = ["serve", "generate", "chat", "tokenize", "models", "doctor", "version"]
 SHORT = ["--max-tokens", "8", "--temperature", "0"]
 
 
@@ -57,6 +57,16 @@ def test_help_groups_flags_and_shows_defaults_once():
 def test_program_help_lists_the_verbs():
     text = run_program("--help").stdout
     assert all(f"\n  {verb} " in text for verb in VERBS)
+
+
+def test_families_are_listed_with_what_they_were_checked_against():
+    result = run_program("models", "--json")
+    assert result.returncode == 0, result.stderr
+    families = {row["model_type"]: row for row in json.loads(result.stdout)["families"]}
+    assert len(families) >= 20
+    assert families["llama"]["real_model"].startswith("SmolLM2-135M")
+    assert families["gemma4_text"]["oracle"] == "mlx-lm" and families["gemma4_text"]["real_model"] is None
+    assert "gemma4_text" in run_program("models").stdout
 
 
 def test_versions_are_printed_without_loading_a_model():

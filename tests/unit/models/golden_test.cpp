@@ -244,6 +244,19 @@ TEST(PublishedLayoutTest, Qwen35OfItsAuthorsIsTheSame) {
   EXPECT_LT(worst, bound_of_float32());
 }
 
+TEST(FamiliesTest, EachHasAGoldenOrIsAnotherName) {
+  std::set<std::string> golden_types;
+  for (const std::string& name : golden_names()) golden_types.insert(load_golden(name).checkpoint.config.model_type);
+  for (const models::Family& family : models::families()) {
+    const std::string oracle(family.oracle);
+    if (oracle.starts_with("as ")) {
+      EXPECT_TRUE(golden_types.contains(oracle.substr(3))) << family.model_type;
+    } else {
+      EXPECT_TRUE(golden_types.contains(std::string(family.model_type))) << family.model_type;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, testing::ValuesIn(golden_names()),
                          [](const auto& info) { return info.param; });
 
