@@ -59,7 +59,11 @@ Status check_room(const EngineBenchOptions& options, const engine::EngineStats& 
   for (const int batch : options.batches) {
     for (const int depth : options.depths) {
       const int needed = std::max(depth, 1) + tokens_to_generate(options, depth, batch);
-      RETURN_IF_ERROR(check_context("generating at depth " + std::to_string(depth), needed, stats));
+      const std::string generated = std::to_string(needed - std::max(depth, 1));
+      RETURN_IF_ERROR(check_context("generating " + generated +
+                                        " tokens, as --repetitions and --decode-tokens ask, at depth " +
+                                        std::to_string(depth),
+                                    needed, stats));
       RETURN_IF_ERROR(check_cache(options, depth, batch, stats));
     }
   }

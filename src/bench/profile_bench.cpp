@@ -164,6 +164,9 @@ Result<ProfileReport> run_profile_bench(EngineBenchOptions options, const server
   for (Condition& condition : describe_engine(*model, options.engine)) {
     report.conditions.push_back(std::move(condition));
   }
+  report.conditions.push_back({"repetitions", "repetitions", options.repetitions});
+  report.conditions.push_back({"decode tokens", "decode_tokens", options.decode_tokens});
+  report.conditions.push_back({"seed", "seed", options.seed});
   ASSIGN_OR_RETURN(report.figures, measure_steps(*model, *profile, options, report.roofline, progress));
   return report;
 }

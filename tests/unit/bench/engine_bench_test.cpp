@@ -126,7 +126,8 @@ TEST(EngineBench, RefusesWhatNoIntegerCounts) {
   stats.block_tokens = 32;
   const Status refused = internal::check_room(options, stats);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, StartsWith("generating at depth 10000000 needs a context of "));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr(" tokens, as --repetitions and --decode-tokens ask, at depth 10000000 needs a context of "));
   options.engine.step_tokens = 257;  // a step computes one token of a prompt beside the streams
   EXPECT_FALSE(internal::check_room(options, stats));
 }
@@ -155,7 +156,8 @@ TEST(EngineBench, RefusesADepthThatLeavesNoRoomToGenerate) {
   const server::ServedModel model = scripted(options, {.context_length = 128});
   const auto report = measure_engine(model, options, [](std::string_view) {});
   ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message, StartsWith("generating at depth 128 needs a context of "));
+  EXPECT_THAT(report.error().message,
+              HasSubstr(" tokens, as --repetitions and --decode-tokens ask, at depth 128 needs a context of "));
 }
 
 TEST(EngineBench, RefusesABatchThatDoesNotFitTheCache) {
