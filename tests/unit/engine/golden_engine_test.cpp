@@ -1,5 +1,7 @@
 // The engine on real architectures with this machine's kernels: what a request gets alone, it gets, to the bit of its
 // logprobs, in a batch, with its prompt cut anywhere, and after it was preempted.
+#include <mlx/memory.h>
+
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
@@ -44,11 +46,12 @@ TEST(CheckpointLoaderTest, RoundingThatWouldMeetNoWeightIsRefused) {
 
 class GoldenEngineTest : public testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<Engine> start(const EngineOptions& options) {
+  std::unique_ptr<Engine> start(const EngineOptions& options, kernels::KernelOptions kernels = {}) {
     const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
     auto opened = checkpoint::open_checkpoint(folder);
     EXPECT_TRUE(opened) << opened.error().message;
-    return start_engine(options, checkpoint_loader(std::move(*opened), {.num_threads = 2}));
+    kernels.num_threads = 2;
+    return start_engine(options, checkpoint_loader(std::move(*opened), kernels));
   }
 
   static Request make(int index) {
@@ -116,6 +119,21 @@ TEST_P(GoldenEngineTest, ChoicesThatShareAPromptGetTheBitsOfOneThatDoesNot) {
     }
   }
   EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+/// Stock operations are lazy: what a step leaves unevaluated must not pile up from step to step.
+TEST_P(GoldenEngineTest, ReferenceKernelsAnswerTheSameAndKeepNothing) {
+  const auto engine =
+      start({.max_batch = 1, .step_tokens = 64, .block_tokens = 8, .context_length = 96}, {.reference = true});
+  const auto fast = start({.max_batch = 1, .step_tokens = 64, .block_tokens = 8, .context_length = 96},
+                          {.activations = kernels::Activations::kFloat32, .kv_type = kernels::KvType::kF32});
+  Request request = make_request(make_prompt(8, 3), 8);
+  (void)run(*engine, request);
+  const std::size_t after_few_steps = mlx::core::get_active_memory();
+  request.max_tokens = 80;
+  const Collected got = run(*engine, request);
+  EXPECT_LE(mlx::core::get_active_memory(), after_few_steps + 64 * 1024);
+  EXPECT_EQ(got.ids(), run(*fast, request).ids());
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenEngineTest,
