@@ -6,8 +6,10 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/shared_flags.h"
 #include "cli/verbs.h"
 #include "engine/available_memory.h"
+#include "engine/model_memory.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/topology.h"
 #include "kernels/device_info.h"
@@ -15,6 +17,11 @@
 
 namespace redpoll::cli {
 namespace {
+
+struct DoctorVerb {
+  std::string model;
+  bool as_json = false;
+};
 
 struct Finding {
   std::string name;
@@ -54,38 +61,59 @@ Finding describe_starter() {
   return {"default model", true, location->name + " (" + opened->config.model_type + ") at " + location->path.string()};
 }
 
-std::vector<Finding> examine() {
+std::string kibibytes(std::size_t bytes) { return std::to_string((bytes + 1023) / 1024) + " KiB"; }
+
+/// Whether a model loads here, in what memory, or why not.
+Finding describe_model(const std::string& name) {
+  auto location = server::locate_model(name, server::ModelPlaces::from_environment());
+  if (!location) return {"model", false, location.error().message};
+  auto opened = checkpoint::open_checkpoint(location->path);
+  if (!opened) return {"model", false, opened.error().message};
+  const auto outlook = engine::look_at(*opened, {});
+  if (!outlook) return {"model", false, outlook.error().message};
+  std::string text = location->name + " (" + outlook->model_type + ") loads: " + gibibytes(outlook->weight_bytes) +
+                     " of weights, " + kibibytes(outlook->kv_bytes_per_token) + " of cache a token";
+  if (outlook->fixed_bytes > 0) text += " and " + kibibytes(outlook->fixed_bytes) + " a sequence";
+  text += "; with the default budget of " + gibibytes(outlook->plan.budget_bytes) + " a context of " +
+          std::to_string(outlook->plan.max_context) + " tokens, of the model's " +
+          std::to_string(outlook->model_context);
+  return {"model", true, text};
+}
+
+std::vector<Finding> examine(const std::string& model) {
   const kernels::DeviceInfo device = kernels::describe_device();
   return {describe_system(),
           describe_processor(),
           describe_memory(),
           {"mlx", true, device.mlx_version + " on " + device.device + ", kernel set " + device.kernel_set},
-          describe_starter()};
+          model.empty() ? describe_starter() : describe_model(model)};
 }
 
-int run(bool as_json) {
-  const std::vector<Finding> findings = examine();
+int run(const DoctorVerb& verb) {
+  const std::vector<Finding> findings = examine(verb.model);
   bool fine = true;
   json::array rows;
   for (const Finding& finding : findings) {
     fine = fine && finding.fine;
-    if (as_json) {
+    if (verb.as_json) {
       rows.push_back(json::object{{"name", finding.name}, {"ok", finding.fine}, {"text", finding.text}});
     } else {
       std::cout << (finding.fine ? "ok       " : "MISSING  ") << finding.name << ": " << finding.text << '\n';
     }
   }
-  if (as_json) std::cout << dump_json(rows) << '\n';
+  if (verb.as_json) std::cout << dump_json(rows) << '\n';
   return fine ? kExitFine : kExitFailed;
 }
 
 }  // namespace
 
 void add_doctor(CommandLine& command_line) {
-  const auto as_json = std::make_shared<bool>(false);
-  FlagSet& flags = command_line.add_verb("doctor", "Say what this machine offers and what is missing",
-                                         [as_json] { return run(*as_json); });
-  flags.toggle("--json", *as_json, "As a list of objects with name, ok and text");
+  const auto verb = std::make_shared<DoctorVerb>();
+  FlagSet& flags =
+      command_line.add_verb("doctor", "Say what this machine offers and what is missing, or whether a model loads here",
+                            [verb] { return run(*verb); });
+  add_model_flag(flags, verb->model);
+  flags.toggle("--json", verb->as_json, "As a list of objects with name, ok and text");
 }
 
 }  // namespace redpoll::cli

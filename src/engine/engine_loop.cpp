@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/available_memory.h"
 #include "engine/event_queue.h"
+#include "engine/model_memory.h"
 #include "engine/request_summary.h"
 
 namespace redpoll::engine {
@@ -23,25 +24,6 @@ constexpr int kTimesToTellAgain = 100;
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32U) | device();
-}
-
-std::size_t step_bytes_of(const models::ModelInfo& info, const EngineOptions& options) {
-  return step_bytes({.step_tokens = options.step_tokens,
-                     .max_batch = options.max_batch,
-                     .context = options.context_length > 0 ? options.context_length : info.context_length,
-                     .vocab_size = info.vocab_size,
-                     .activations_per_token = info.activations_per_token});
-}
-
-std::vector<GroupCost> costs_of(const LoadedModel& loaded, int block_tokens) {
-  const std::vector<cache::LayerCache>& layers = loaded.model->info().layers;
-  std::vector<GroupCost> costs;
-  for (const cache::CacheGroup& group : cache::make_cache_groups(layers)) {
-    costs.push_back({.kind = group.kind,
-                     .window = group.window,
-                     .bytes_per_block = cache::bytes_per_block(*loaded.kernels, layers, group, block_tokens)});
-  }
-  return costs;
 }
 
 cache::CachePools make_pools(const MemoryPlan& plan, int block_tokens) {
@@ -101,17 +83,9 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
                                                      std::shared_ptr<Mailbox> mailbox, const Clock& clock) {
   try {
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
-    const models::ModelInfo& info = loaded.model->info();
     if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
-    ASSIGN_OR_RETURN(const MemoryPlan plan, plan_memory({.budget_bytes = options.memory_budget_bytes,
-                                                         .weight_bytes = info.weight_bytes,
-                                                         .step_bytes = step_bytes_of(info, options),
-                                                         .groups = costs_of(loaded, options.block_tokens),
-                                                         .block_tokens = options.block_tokens,
-                                                         .model_context = info.context_length,
-                                                         .context_length = options.context_length,
-                                                         .max_batch = options.max_batch,
-                                                         .step_tokens = options.step_tokens}));
+    ASSIGN_OR_RETURN(const MemoryPlan plan,
+                     plan_memory(memory_request(loaded.model->info(), *loaded.kernels, options)));
     return std::unique_ptr<EngineLoop>(new EngineLoop(options, plan, std::move(loaded), std::move(mailbox), clock));
   } catch (...) {
     return fail(ErrorCode::kInternal, "the model could not be loaded: " + message_of(std::current_exception()));

@@ -3,9 +3,11 @@
 #include <mlx/memory.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include "checkpoint/checkpoint.h"
 #include "engine/checkpoint_loader.h"
+#include "engine/model_memory.h"
 #include "unit/engine/engine_fixture.h"
 
 namespace redpoll::engine {
@@ -119,6 +121,21 @@ TEST_P(GoldenEngineTest, ChoicesThatShareAPromptGetTheBitsOfOneThatDoesNot) {
     }
   }
   EXPECT_EQ(engine->stats().blocks_used, 0);
+}
+
+TEST_P(GoldenEngineTest, IsLookedAtAsItIsLoaded) {
+  const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
+  auto opened = checkpoint::open_checkpoint(folder);
+  ASSERT_TRUE(opened) << opened.error().message;
+  const EngineOptions options{.max_batch = 4, .memory_budget_bytes = std::size_t{64} << 20U};
+  const auto outlook = look_at(*opened, options);
+  ASSERT_TRUE(outlook) << outlook.error().message;
+  const EngineStats stats = start(options)->stats();
+  EXPECT_EQ(std::accumulate(outlook->plan.num_blocks.begin(), outlook->plan.num_blocks.end(), 0), stats.blocks_total);
+  EXPECT_EQ(outlook->plan.max_context, stats.context.tokens);
+  EXPECT_EQ(outlook->model_context, stats.context.model_tokens);
+  EXPECT_EQ(outlook->plan.step_bytes, stats.step_bytes);
+  EXPECT_GT(outlook->weight_bytes, 0U);
 }
 
 /// Stock operations are lazy: what a step leaves unevaluated must not pile up from step to step.
