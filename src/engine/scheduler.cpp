@@ -1,7 +1,6 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <ranges>
 #include <unordered_map>
@@ -104,7 +103,8 @@ void Scheduler::share_among_prompts(std::vector<Scheduled>& rows, int budget) co
   };
   give(*prompts.front(), (budget + 1) / 2);
   const auto tokens_left = [](const Scheduled* row) { return row->sequence->num_uncomputed(); };
-  std::ranges::stable_sort(prompts, {}, tokens_left);
+  std::ranges::sort(prompts, {},
+                    [&](const Scheduled* row) { return std::pair(tokens_left(row), row->sequence->arrival); });
   const std::vector<int> waiting = tokens_of_next_waiting(options_.max_batch - static_cast<int>(rows.size()));
   auto next_waiting = waiting.begin();
   for (Scheduled* row : prompts) {
@@ -126,7 +126,7 @@ std::vector<int> Scheduler::tokens_of_next_waiting(int num_sequences) const {
     if (!waiting.empty() && waiting.back()->active == sequence->active) continue;  // they come one after the other
     waiting.push_back(sequence.get());
   }
-  std::ranges::stable_sort(waiting, std::greater<>(), [](const Sequence* s) { return s->request().priority; });
+  std::ranges::sort(waiting, {}, [](const Sequence* s) { return std::pair(-s->request().priority, s->arrival); });
   std::vector<int> tokens;
   for (const Sequence* sequence : waiting | std::views::take(std::max(num_sequences, 0))) {
     tokens.push_back(sequence->num_uncomputed());

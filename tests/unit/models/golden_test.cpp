@@ -197,8 +197,9 @@ TEST(WrappedModelTest, TheTextPartOfAModelOfTextAndMoreIsTheSame) {
 }
 
 /// `values` as a tensor of float32.
-checkpoint::Tensor tensor_of(const std::vector<float>& values, std::vector<std::int64_t> shape) {
-  return checkpoint::make_tensor(checkpoint::DType::kF32, std::move(shape), std::as_bytes(std::span(values)), nullptr);
+checkpoint::Tensor tensor_of(std::vector<float> values, std::vector<std::int64_t> shape) {
+  const auto kept = std::make_shared<const std::vector<float>>(std::move(values));
+  return checkpoint::make_tensor(checkpoint::DType::kF32, std::move(shape), std::as_bytes(std::span(*kept)), kept);
 }
 
 std::vector<float> floats_of(const checkpoint::Tensor& tensor) {
