@@ -34,6 +34,14 @@ void* allocate(std::size_t size, std::size_t alignment) {
   return memory;
 }
 
+void* allocate_or_null(std::size_t size) noexcept {
+  try {
+    return allocate(size, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void release(void* memory) noexcept {
   live -= static_cast<std::int64_t>(malloc_usable_size(memory));
   std::free(memory);
@@ -56,6 +64,13 @@ REPLACED void* operator new(std::size_t size, std::align_val_t alignment) {
 }
 REPLACED void* operator new[](std::size_t size, std::align_val_t alignment) {
   return redpoll::test::allocate(size, static_cast<std::size_t>(alignment));
+}
+// The library's own nothrow forms call those above, a sanitizer's do not: memory of theirs would be freed by ours.
+REPLACED void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return redpoll::test::allocate_or_null(size);
+}
+REPLACED void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return redpoll::test::allocate_or_null(size);
 }
 REPLACED void operator delete(void* memory) noexcept { redpoll::test::release(memory); }
 REPLACED void operator delete[](void* memory) noexcept { redpoll::test::release(memory); }
