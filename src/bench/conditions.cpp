@@ -37,7 +37,8 @@ Conditions describe_engine(const server::ServedModel& model, const server::Engin
           {"kernel threads", "threads", threads},
           {"model", "model", json::string(model.id)},
           {"weight bytes", "weight_bytes", stats.weight_bytes},
-          {"KV bytes a token", "kv_bytes_per_token", kv_bytes_read(stats, 1, 1)},
+          {"KV bytes a token", "kv_bytes_per_token", kv_bytes_per_token(stats)},
+          {"state bytes a sequence", "state_bytes", state_bytes(stats)},
           {"context", "context", stats.context.tokens},
           {"rows in a step", "max_batch", settings.max_batch},
           {"tokens in a step", "step_tokens", settings.tokens_in_step()}};
@@ -59,13 +60,20 @@ json::object to_json(const Conditions& conditions) {
   return object;
 }
 
-double kv_bytes_read(const engine::EngineStats& stats, double context, int num_tokens) {
+double state_bytes(const engine::EngineStats& stats) {
   double bytes = 0;
   for (const engine::KvGroupStats& group : stats.kv_groups) {
-    if (group.kind == cache::CacheKind::kRecurrent) {
-      bytes += static_cast<double>(group.bytes_per_block);
-      continue;
-    }
+    if (group.kind == cache::CacheKind::kRecurrent) bytes += static_cast<double>(group.bytes_per_block);
+  }
+  return bytes;
+}
+
+double kv_bytes_per_token(const engine::EngineStats& stats) { return kv_bytes_read(stats, 1, 1) - state_bytes(stats); }
+
+double kv_bytes_read(const engine::EngineStats& stats, double context, int num_tokens) {
+  double bytes = state_bytes(stats);
+  for (const engine::KvGroupStats& group : stats.kv_groups) {
+    if (group.kind == cache::CacheKind::kRecurrent) continue;
     const double seen = group.window == 0 ? context : std::min<double>(context, group.window + num_tokens - 1);
     bytes += seen * static_cast<double>(group.bytes_per_block) / stats.block_tokens;
   }

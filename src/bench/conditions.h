@@ -31,7 +31,11 @@ using Conditions = std::vector<Condition>;
 [[nodiscard]] std::string to_text(const Conditions& conditions);
 [[nodiscard]] json::object to_json(const Conditions& conditions);
 
-/// Bytes of K and V that the last `num_tokens` of `context` tokens of a sequence see.
+/// Bytes of the states of a sequence, of whatever length.
+[[nodiscard]] double state_bytes(const engine::EngineStats& stats);
+/// Bytes of K and V that one token takes in all layers.
+[[nodiscard]] double kv_bytes_per_token(const engine::EngineStats& stats);
+/// Bytes of K and V that the last `num_tokens` of `context` tokens of a sequence see, and of its states.
 [[nodiscard]] double kv_bytes_read(const engine::EngineStats& stats, double context, int num_tokens);
 
 namespace internal {

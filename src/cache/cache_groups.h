@@ -24,8 +24,6 @@ struct LayerCache {
   int num_heads = 0;
   int key_dim = 0;
   int value_dim = 0;
-
-  bool operator==(const LayerCache&) const = default;
 };
 
 /// Layers that need the blocks of the same tokens, whatever a block takes in each of them: those that see all tokens,

@@ -14,8 +14,8 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
   [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
                                                     std::span<const Matrix* const> matrices) const override;
-  /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
   [[nodiscard]] std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const override;
+  /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;

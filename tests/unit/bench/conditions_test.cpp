@@ -37,6 +37,19 @@ TEST(Conditions, LabelsStandInOneColumn) {
   EXPECT_EQ(dump_json(to_json(conditions)), R"({"a_key":5,"b_key":"text","c_key":1.5})");
 }
 
+TEST(Conditions, StatesAreReadWholeAndTakeNothingPerToken) {
+  engine::EngineStats stats;
+  stats.block_tokens = 4;
+  stats.kv_groups = {{.window = 0, .bytes_per_block = 40},
+                     {.window = 6, .bytes_per_block = 8},
+                     {.kind = cache::CacheKind::kRecurrent, .bytes_per_block = 1000}};
+  EXPECT_EQ(kv_bytes_per_token(stats), 10 + 2);
+  EXPECT_EQ(state_bytes(stats), 1000);
+  EXPECT_EQ(kv_bytes_read(stats, 5, 1), 5 * (10 + 2) + 1000);
+  EXPECT_EQ(kv_bytes_read(stats, 100, 1), 100 * 10 + 6 * 2 + 1000);
+  EXPECT_EQ(kv_bytes_read(stats, 100, 16), 100 * 10 + (6 + 15) * 2 + 1000);
+}
+
 TEST(Prompts, ASeedGivesTheSamePromptsEverywhere) {
   PromptSource source(1);
   EXPECT_EQ(source.ids(4, 1000), PromptSource(1).ids(4, 1000));
