@@ -166,6 +166,7 @@ void read_switches(FieldReader& fields, Config& config) {
   fields.flag("attention_bias", config.attention_bias);
   fields.flag("use_bias", config.use_bias);
   fields.flag("mlp_bias", config.mlp_bias);
+  fields.flag("norm_weights_include_one", config.norm_weights_include_one);
   int window = 0;
   fields.count("sliding_window", kMaxPositions, window);
   if (window > 0) config.sliding_window = window;

@@ -39,6 +39,8 @@ struct Config {
   bool use_bias = true;  // StarCoder2: of all projections
   bool mlp_bias = false;
 
+  bool norm_weights_include_one = false;  // Gemma's, as GGUF has them; else they are stored less one
+
   double query_pre_attn_scalar = 0;    // scores are divided by its root; absent: head_dim
   double attn_logit_softcapping = 0;   // absent: none
   double final_logit_softcapping = 0;  // absent: none

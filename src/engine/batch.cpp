@@ -15,7 +15,8 @@ LogitRows add_row(const Scheduled& scheduled, kernels::RaggedBatch& ragged) {
                          .num_tokens = scheduled.num_tokens,
                          .num_computed = sequence.num_computed(),
                          .first_block = static_cast<int>(ragged.block_ids.size()),
-                         .num_blocks = 0});
+                         .num_blocks = 0,
+                         .num_prompt_tokens = sequence.num_prompt_tokens()});
   kernels::BatchRow& row = ragged.rows.back();
   for (int group = 0; group < sequence.cache.num_groups(); ++group) {
     const auto table = sequence.cache.table(group);

@@ -35,6 +35,13 @@ Status check_options(const EngineOptions& options) {
                     ", one for each sequence of a full batch, got " + std::to_string(options.step_tokens),
                 "step-tokens");
   }
+  const int exact_tokens = 2 * kernels::kExactPromptChunk + options.max_batch;
+  if (options.exact && options.step_tokens < exact_tokens) {
+    return fail(ErrorCode::kInvalidArgument,
+                "expected --step-tokens of at least " + std::to_string(exact_tokens) + " with --exact, got " +
+                    std::to_string(options.step_tokens) + "; leave it out",
+                "step-tokens");
+  }
   return {};
 }
 

@@ -27,9 +27,12 @@ namespace redpoll::engine {
 class StepProfile;
 
 struct EngineOptions {
-  int max_batch = 8;                               // sequences computed in one step
-  int max_queue = 64;                              // requests waiting beyond those
-  int step_tokens = 256;                           // token budget of a step; at least max_batch
+  int max_batch = 8;      // sequences computed in one step
+  int max_queue = 64;     // requests waiting beyond those
+  int step_tokens = 256;  // token budget of a step; at least max_batch
+  /// Each row of a step is computed on its own, prompts in chunks of kernels::kExactPromptChunk tokens with the last
+  /// one apart, and what follows token by token: what kernels of the exact tier need to give mlx-lm's bits.
+  bool exact = false;
   int block_tokens = 32;                           // tokens per cache block
   int context_length = 0;                          // 0: the model's, as memory allows
   std::size_t memory_budget_bytes = 0;             // weights, cache and a step; 0: 75 % of what this process may use

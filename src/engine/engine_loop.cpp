@@ -53,9 +53,13 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
       plan_(plan),
       mailbox_(std::move(mailbox)),
       clock_(clock),
-      runner_(std::move(loaded), plan.num_blocks, options.block_tokens),
+      runner_(std::move(loaded), plan.num_blocks, options.block_tokens,
+              options.exact ? RowsOfAPass::kOne : RowsOfAPass::kAll),
       pools_(make_pools(plan, options.block_tokens)),
-      scheduler_({.max_batch = options.max_batch, .step_tokens = options.step_tokens}, pools_),
+      scheduler_({.max_batch = options.max_batch,
+                  .step_tokens = options.step_tokens,
+                  .prompt_chunk = options.exact ? kernels::kExactPromptChunk : 0},
+                 pools_),
       delivery_(clock) {
   const models::ModelInfo& info = runner_.info();
   stats_.block_tokens = options.block_tokens;

@@ -3,6 +3,7 @@
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -22,16 +23,47 @@ void add_pending(std::vector<mx::array>& pending, const mx::array& x) {
   if (!x.is_available()) pending.push_back(x);
 }
 
+/// A row of a batch as a batch of its own. At least one row of logits is wanted of it, as of every batch.
+kernels::RaggedBatch batch_of(const kernels::RaggedBatch& all, const kernels::BatchRow& row) {
+  kernels::RaggedBatch own;
+  own.block_tokens = all.block_tokens;
+  const auto first = all.tokens.begin() + row.first_token;
+  own.tokens.assign(first, first + row.num_tokens);
+  const auto position = all.positions.begin() + row.first_token;
+  own.positions.assign(position, position + row.num_tokens);
+  own.rows.push_back(row);
+  own.rows.front().first_token = 0;
+  own.block_ids = all.block_ids;
+  for (const std::int32_t wanted : all.logit_rows) {
+    const int token = wanted - row.first_token;
+    if (token >= 0 && token < row.num_tokens) own.logit_rows.push_back(token);
+  }
+  if (own.logit_rows.empty()) own.logit_rows.push_back(row.num_tokens - 1);
+  return own;
+}
+
+bool has_logits(const kernels::RaggedBatch& all, const kernels::BatchRow& row) {
+  return std::ranges::any_of(all.logit_rows, [&](std::int32_t wanted) {
+    return wanted >= row.first_token && wanted < row.first_token + row.num_tokens;
+  });
+}
+
 }  // namespace
 
-ModelRunner::ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens)
+ModelRunner::ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens, RowsOfAPass rows_of_a_pass)
     : loaded_(std::move(loaded)),
       kv_(*loaded_.kernels,
-          {.layers = loaded_.model->info().layers, .num_blocks = std::move(num_blocks), .block_tokens = block_tokens}) {
-}
+          {.layers = loaded_.model->info().layers, .num_blocks = std::move(num_blocks), .block_tokens = block_tokens}),
+      rows_of_a_pass_(rows_of_a_pass) {}
 
 std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
   logits_.reset();  // its memory is free for this pass
+  const bool is_one_pass = rows_of_a_pass_ == RowsOfAPass::kAll || batch.rows.size() == 1;
+  logits_ = is_one_pass ? run_pass(batch) : run_row_by_row(batch);
+  return {logits_->data<float>(), logits_->size()};
+}
+
+mx::array ModelRunner::run_pass(const kernels::RaggedBatch& batch) {
   nn::ForwardContext context{.kernels = *loaded_.kernels, .batch = batch, .kv = kv_.layers(), .states = kv_.states()};
   const mx::array logits = row_major_floats(loaded_.model->forward(context));
   CHECK(logits.ndim() == 2 && logits.shape(0) == static_cast<int>(batch.logit_rows.size()) &&
@@ -50,8 +82,18 @@ std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
     add_pending(pending, layer.memory);
   }
   if (!pending.empty()) mx::eval(std::move(pending));
-  logits_ = logits;
-  return {logits_->data<float>(), logits_->size()};
+  return logits;
+}
+
+mx::array ModelRunner::run_row_by_row(const kernels::RaggedBatch& batch) {
+  std::vector<mx::array> logits;
+  for (const kernels::BatchRow& row : batch.rows) {
+    const mx::array own = run_pass(batch_of(batch, row));
+    if (has_logits(batch, row)) logits.push_back(own);
+  }
+  mx::array all = mx::concatenate(std::move(logits), 0);
+  all.eval();
+  return all;
 }
 
 }  // namespace redpoll::engine

@@ -13,14 +13,18 @@
 
 namespace redpoll::engine {
 
+/// Rows of a batch that are computed at a time.
+enum class RowsOfAPass { kAll, kOne };
+
 /// Made, used and destroyed on the engine thread.
 class ModelRunner {
  public:
   /// `num_blocks` for each cache group of the model's layers.
-  ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens);
+  ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens, RowsOfAPass rows_of_a_pass);
 
-  /// One forward pass, waited for. Returns the logits of batch.logit_rows, (num_logit_rows, vocab_size) row-major,
-  /// valid until the next call. Throws what MLX throws; the cache is then undefined until reset_cache.
+  /// One forward pass, or one for each row, waited for. Returns the logits of batch.logit_rows, (num_logit_rows,
+  /// vocab_size) row-major, valid until the next call. Throws what MLX throws; the cache is then undefined until
+  /// reset_cache.
   [[nodiscard]] std::span<const float> run(const kernels::RaggedBatch& batch);
   /// Before the pass that needs it.
   void copy_block(cache::BlockCopy copy) { kv_.copy_block(copy); }
@@ -29,8 +33,13 @@ class ModelRunner {
   [[nodiscard]] const models::ModelInfo& info() const { return loaded_.model->info(); }
 
  private:
+  /// One forward pass, waited for: (num_logit_rows, vocab_size).
+  [[nodiscard]] models::mx::array run_pass(const kernels::RaggedBatch& batch);
+  [[nodiscard]] models::mx::array run_row_by_row(const kernels::RaggedBatch& batch);
+
   LoadedModel loaded_;
   cache::KvCache kv_;
+  RowsOfAPass rows_of_a_pass_;
   std::optional<models::mx::array> logits_;
 };
 

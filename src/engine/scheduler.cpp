@@ -150,11 +150,21 @@ void Scheduler::schedule_waiting() {
     if (next == nullptr || !make_room_to_start(*next)) return;
     std::vector<cache::BlockCopy> copies = start(*next);
     const int num_tokens = make_room(*next, wanted_tokens(*next, budget_left()));
+    if (num_tokens == 0) return set_back(*next);
     scheduled_.push_back({.sequence = next, .num_tokens = num_tokens, .copies = std::move(copies)});
   }
 }
 
+/// Of a sequence whose prompt comes in whole chunks: none if the budget is less than the next one.
+int Scheduler::exact_tokens(const Sequence& sequence, int budget) const {
+  const int prompt_left = num_common_tokens(sequence) - sequence.num_computed();
+  const int chunk = sequence.scores_prompt() ? kMaxScoredTokensPerStep : options_.prompt_chunk;
+  const int wanted = prompt_left > 0 ? std::min(prompt_left, chunk) : 1;
+  return wanted <= budget ? wanted : 0;
+}
+
 int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
+  if (options_.prompt_chunk > 0) return exact_tokens(sequence, budget);
   int wanted = std::min(sequence.num_uncomputed(), budget);
   if (sequence.scores_prompt()) wanted = std::min(wanted, kMaxScoredTokensPerStep);
   const int until_pause = num_common_tokens(sequence) - sequence.num_computed();

@@ -17,6 +17,10 @@ inline constexpr int kMaxScoredTokensPerStep = 64;
 struct SchedulerOptions {
   int max_batch = 8;      // sequences in a step
   int step_tokens = 256;  // tokens in a step; at least max_batch
+  /// 0: prompts are cut as the step leaves room. Else they come in whole chunks of so many tokens, less at their end,
+  /// the last token on its own; what was generated comes token by token, also when it is computed again. A step must
+  /// have room for two chunks and a token for each sequence.
+  int prompt_chunk = 0;
 };
 
 /// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them. The copies are to be made
@@ -65,6 +69,7 @@ class Scheduler {
   [[nodiscard]] std::vector<int> tokens_of_next_waiting(int num_sequences) const;
   void schedule_waiting();
   void spend_rest();
+  [[nodiscard]] int exact_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
   [[nodiscard]] bool make_room_to_start(const Sequence& sequence);

@@ -34,9 +34,13 @@ inline constexpr int kInt8Group = 32;
 [[nodiscard]] std::string_view activations_name(Activations activations);
 [[nodiscard]] Result<KvType> parse_kv_type(std::string_view name);
 
+/// Tokens of a prompt that mlx-lm computes at a time.
+inline constexpr int kExactPromptChunk = 2048;
+
 struct KernelOptions {
   int num_threads = 0;     // for kernels on a CPU; 0: one per physical core that this process may use
   bool reference = false;  // stock MLX ops even where faster kernels exist
+  bool exact = false;      // those, in mlx-lm's order and types: bit for bit what it computes (see ReferenceKernels)
   std::optional<Activations> activations = std::nullopt;  // unset: int16 where the CPU has vectors for it, else float32
   KvType kv_type = KvType::kF16;                          // of kernels on a CPU
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself

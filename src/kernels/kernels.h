@@ -5,8 +5,8 @@
 // Shapes: "tokens" is the flat number of tokens of a RaggedBatch. Heads of a token stand side by side, so what
 // attention reads may be (tokens, heads * head_dim), as a projection gives it, or (tokens, heads, head_dim).
 // Activations are float32 on a CPU (stock MLX sums bfloat16 products in bfloat16 there) and the checkpoint's own type
-// on a GPU. Arguments are checked by the callers in nn/, once, when a model is built. Everything here runs on the
-// engine thread.
+// on a GPU and in the exact tier (see ReferenceKernels). Arguments are checked by the callers in nn/, once, when a
+// model is built. Everything here runs on the engine thread.
 #pragma once
 
 #include <mlx/array.h>
@@ -29,11 +29,18 @@ class Kernels {
 
   [[nodiscard]] virtual std::string_view name() const = 0;  // for doctor, /stats and test names
 
+  /// Whether it computes in the checkpoint's types; else in float32.
+  [[nodiscard]] virtual bool keeps_types() const { return false; }
+  /// Whether it takes weights of small floats; else they must be widened: see WeightFormat.
+  [[nodiscard]] virtual bool takes_small_floats() const { return false; }
+
   [[nodiscard]] virtual std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const = 0;
   /// matrix->multiply(x) of each matrix, to the bit: together, because what they have in common need be done once.
   [[nodiscard]] virtual std::vector<mx::array> multiply_all(const mx::array& x,
                                                             std::span<const Matrix* const> matrices) const = 0;
-  /// Of matrices that have the same shape and are stored alike.
+  /// Of each map: by multiply_all and add_bias, unless a kernel set rounds the two together.
+  [[nodiscard]] virtual std::vector<mx::array> apply_all(const mx::array& x, std::span<const LinearMap> maps) const;
+  /// Of matrices that have the same shape and are stored alike. nullptr if the kernel set cannot multiply such.
   [[nodiscard]] virtual std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const = 0;
   /// Zero-filled blocks; memory that is never written need not become resident.
   [[nodiscard]] virtual KvStorage make_kv_storage(const KvShape& shape) const = 0;
@@ -60,6 +67,8 @@ class Kernels {
                                               const ExpertMlps& mlps) const = 0;
   /// factor * x, elementwise.
   [[nodiscard]] virtual mx::array scale(const mx::array& x, float factor) const = 0;
+  /// x / divisor, elementwise: by scale, unless a kernel set rounds as division does.
+  [[nodiscard]] virtual mx::array divide(const mx::array& x, float divisor) const { return scale(x, 1 / divisor); }
   /// Of GateActivation::kGeluTanh, elementwise.
   [[nodiscard]] virtual mx::array gelu_tanh(const mx::array& x) const = 0;
   /// cap * tanh(x / cap), elementwise.

@@ -16,7 +16,7 @@ namespace redpoll::kernels {
 std::unique_ptr<Kernels> make_kernels(const KernelOptions& options) {
   const bool on_cpu = mx::default_device() == mx::Device::cpu;
   if (on_cpu) mx::disable_compile();
-  if (!on_cpu || options.reference) return std::make_unique<ReferenceKernels>();
+  if (!on_cpu || options.reference || options.exact) return std::make_unique<ReferenceKernels>(options.exact);
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::num_usable_cores();
   const cpu::Variant variant = cpu::chosen_variant().value_or(cpu::available_variants().back());  // see check_options
   const Activations activations = options.activations.value_or(cpu::usual_activations(variant));

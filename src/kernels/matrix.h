@@ -16,6 +16,10 @@ namespace mx = mlx::core;
 /// Element type of dense weights, scales and biases.
 enum class WeightType { kF32, kF16, kBF16 };
 
+/// How weights with scales are to be read: affine integers, or small floats whose blocks have a scale of 8 bits and no
+/// bias, named as MLX does.
+enum class WeightFormat { kAffine, kMxfp4, kMxfp8, kNvfp4 };
+
 /// A (out_features, in_features) matrix as a checkpoint stores it, row-major. Dense when bits is 0: `weight` then holds
 /// elements of `type`. Otherwise MLX affine quantization: `weight` holds (out, in * bits / 32) little-endian 32-bit
 /// words, lowest bits first, and each group of `group_size` consecutive inputs has a scale and a bias of `type`, so
@@ -27,6 +31,7 @@ struct MatrixWeights {
   WeightType type = WeightType::kF32;
   int bits = 0;
   int group_size = 0;
+  WeightFormat format = WeightFormat::kAffine;  // of small floats only for kernels that take them
   std::span<const std::byte> weight;
   std::span<const std::byte> scales;
   std::span<const std::byte> biases;

@@ -46,7 +46,7 @@ struct StateShape {
 /// Convolution of each channel over the last tokens of its row: y[t] = sum over j of weight[j] * x[t - conv_tokens +
 /// j].
 struct ConvolutionSpec {
-  mx::array weight;               // (conv_tokens + 1, channels) float32
+  mx::array weight;               // (conv_tokens + 1, channels)
   std::optional<mx::array> bias;  // (channels)
   bool has_silu = false;          // of the sum
 };
@@ -61,8 +61,8 @@ struct DeltaSpec {
   int num_value_heads = 0;
   int key_dim = 0;
   int value_dim = 0;
-  mx::array a_log;    // (value heads) float32
-  mx::array dt_bias;  // (value heads) float32
+  mx::array a_log;    // (value heads)
+  mx::array dt_bias;  // (value heads)
 };
 
 struct DeltaInputs {
@@ -73,13 +73,17 @@ struct DeltaInputs {
 
 /// Rotary embedding of the first `dims` of each head of `head_dim`. Pairs are (i, i + dims/2), or (2i, 2i + 1) if
 /// `interleaved`. `inverse_frequencies` (dims/2) holds the angle per position of each pair, in radians. What is rotated
-/// is multiplied with `scale` as well.
+/// is multiplied with `scale` as well. The same angles as mlx::core::fast::rope takes them, which rounds otherwise:
+/// by a base and a scale of positions, or by `periods` (dims/2), which may be infinite.
 struct RopeSpec {
   int head_dim = 0;
   int dims = 0;
   bool interleaved = false;
   std::vector<float> inverse_frequencies;
   float scale = 1;
+  std::optional<float> base = {};  // none: periods
+  float position_scale = 1;
+  std::vector<float> periods = {};
 };
 
 /// What a token sees of its row, and how scores become weights.
@@ -95,22 +99,33 @@ enum class GateActivation {
   kIdentity,
   kSigmoid,
   kSilu,         // x / (1 + exp(-x))
+  kPreciseSilu,  // the same, and its product, in float32 whatever the type
   kClampedSilu,  // min(x, 7) / (1 + exp(-1.702 min(x, 7))), and what it gates is clamped to -7..7 and gets 1 more
   kGeluTanh,     // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
 };
 
+/// The weights of a token's experts: the softmax of its logits over all experts, its share of that which the chosen
+/// ones have together, or the softmax over these alone. The last two differ by rounding only.
+enum class RoutingWeights { kSoftmax, kNormalizedSoftmax, kSoftmaxOfChosen };
+
 /// How a router's logits become experts and their weights.
 struct RoutingSpec {
   int top_k = 0;
-  /// The weights of the chosen ones sum to 1; else they are shares of the softmax over all experts.
-  bool normalized = true;
-  std::optional<mx::array> expert_scales = {};  // (experts) float32: what the weights are multiplied with at last
+  RoutingWeights weights = RoutingWeights::kNormalizedSoftmax;
+  bool is_precise = true;                       // the softmax of narrow types is computed in float32
+  std::optional<mx::array> expert_scales = {};  // (experts): what the weights are multiplied with at last
 };
 
-/// Which experts see each token. Of experts with the same logit the first ones are chosen.
+/// Which experts see each token. Which ones are chosen of those with the same logit is the kernel set's own rule.
 struct Routing {
   mx::array experts;  // (tokens, top_k) int32
-  mx::array weights;  // (tokens, top_k) float32
+  mx::array weights;  // (tokens, top_k)
+};
+
+/// y = x W^T + b
+struct LinearMap {
+  const Matrix* weight = nullptr;
+  const mx::array* bias = nullptr;  // (out_features); nullptr: none
 };
 
 /// Gated MLPs: down(activation(gate(x)) * up(x)).

@@ -179,7 +179,8 @@ mx::array ProfilingKernels::gate_multiply(const mx::array& gate, const mx::array
     switch (activation) {
       case GateActivation::kIdentity: return {"multiply", 1};
       case GateActivation::kSigmoid: return {"sigmoid and multiply", 4};
-      case GateActivation::kSilu: return {"silu and multiply", 4};
+      case GateActivation::kSilu:
+      case GateActivation::kPreciseSilu: return {"silu and multiply", 4};
       case GateActivation::kClampedSilu: return {"clamped silu and multiply", 8};
       case GateActivation::kGeluTanh: break;
     }

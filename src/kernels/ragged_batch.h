@@ -20,6 +20,7 @@ struct BatchRow {
   int num_computed = 0;
   int first_block = 0;
   int num_blocks = 0;
+  int num_prompt_tokens = 0;  // of the sequence, which the exact tier's order of sums depends on
   int state = -1;  // where recurrent layers keep the row's state, which a row without computed tokens has none of yet
 };
 

@@ -14,8 +14,6 @@
 namespace redpoll::kernels {
 namespace {
 
-bool on_cpu() { return mx::default_device() == mx::Device::cpu; }
-
 /// The place of every token of the batch in a pool seen as (num_blocks * block_tokens) slots.
 mx::array slots_of(const RaggedBatch& batch, int group) {
   std::vector<std::int32_t> slots(batch.tokens.size());
@@ -67,7 +65,8 @@ mx::array gelu(const mx::array& x) {
 mx::array activated(const mx::array& x, GateActivation activation) {
   switch (activation) {
     case GateActivation::kSigmoid: return mx::sigmoid(x);
-    case GateActivation::kSilu: return silu(x);
+    case GateActivation::kSilu:
+    case GateActivation::kPreciseSilu: return silu(x);
     case GateActivation::kGeluTanh: return gelu(x);
     case GateActivation::kClampedSilu:  // changes what it gates, too
     case GateActivation::kIdentity: break;
@@ -109,6 +108,27 @@ mx::array capped_attention(const mx::array& q, const mx::array& k, const mx::arr
   return mx::reshape(mx::matmul(weights, mx::expand_dims(v, 2)), q.shape());
 }
 
+/// By how much mlx-lm's cache of a window, a ring, is turned when the row's only new token is in it: the index of the
+/// token at `first_seen`. It begins anew behind the tokens that were computed many at a time, all but the prompt's
+/// last, if these fill it.
+int ring_index(const BatchRow& row, int window, int first_seen) {
+  int filled = std::max(row.num_prompt_tokens - 1, 0);
+  if (filled % kExactPromptChunk == 1) --filled;  // one alone
+  const int begin = filled < window ? 0 : filled;
+  const int index = (first_seen - begin) % window;
+  return index < 0 ? index + window : index;
+}
+
+/// (1, kv_heads, tokens, head_dim), the last `count` tokens first.
+mx::array turned(const mx::array& x, int count) {
+  const int tokens = x.shape(2);
+  if (count == 0) return x;
+  const mx::Shape shape = x.shape();
+  const int from = tokens - count;
+  return mx::concatenate(
+      {mx::slice(x, {0, 0, from, 0}, shape), mx::slice(x, {0, 0, 0, 0}, {1, shape[1], from, shape[3]})}, 2);
+}
+
 /// x (tokens, heads * head_dim) or already split -> (tokens, heads, head_dim).
 mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x, {x.shape(0), -1, head_dim}); }
 
@@ -116,7 +136,7 @@ mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x
 
 KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
   const mx::Shape dims{shape.num_blocks, shape.block_tokens, shape.num_kv_heads, shape.head_dim};
-  const mx::Dtype dtype = on_cpu() ? mx::float32 : mx::bfloat16;
+  const mx::Dtype dtype = keeps_types() && !is_exact_ ? mx::bfloat16 : mx::float32;  // as large as it may become
   return {mx::zeros(dims, dtype), mx::zeros(dims, dtype)};
 }
 
@@ -131,12 +151,18 @@ mx::array ReferenceKernels::layer_norm(const mx::array& x, const mx::array& weig
 
 ResidualNorm ReferenceKernels::add_rms_norm(const mx::array& x, const mx::array& residual, const mx::array& weight,
                                             float eps) const {
-  mx::array sum = mx::add(x, residual);
+  mx::array sum = add(x, residual);
   mx::array normalized = mx::fast::rms_norm(sum, weight, eps);
   return {std::move(sum), std::move(normalized)};
 }
 
-mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const { return mx::add(x, y); }
+mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const {
+  if (x.dtype() != mx::float16) return mx::add(x, y);
+  // The largest of Gemma 3's sums are too large for float16.
+  const mx::array most(65'504.0F);
+  const mx::array sum = mx::add(mx::astype(x, mx::float32), mx::astype(y, mx::float32));
+  return mx::astype(mx::clip(sum, mx::negative(most), most), mx::float16);
+}
 
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
@@ -147,6 +173,10 @@ mx::array ReferenceKernels::gate_multiply(const mx::array& gate, const mx::array
     const mx::array gated = mx::add(mx::clip(up, mx::negative(limit), limit), mx::array(1.0F, up.dtype()));
     return mx::multiply(gated, mx::multiply(low, mx::sigmoid(mx::multiply(mx::array(1.702F, low.dtype()), low))));
   }
+  if (activation == GateActivation::kPreciseSilu) {
+    const mx::array product = mx::multiply(silu(mx::astype(gate, mx::float32)), mx::astype(up, mx::float32));
+    return mx::astype(product, up.dtype());
+  }
   return mx::multiply(activated(gate, activation), up);
 }
 
@@ -154,35 +184,34 @@ mx::array ReferenceKernels::scale(const mx::array& x, float factor) const {
   return mx::multiply(x, mx::array(factor, x.dtype()));
 }
 
+mx::array ReferenceKernels::divide(const mx::array& x, float divisor) const {
+  return mx::divide(x, mx::array(divisor, x.dtype()));
+}
+
 mx::array ReferenceKernels::gelu_tanh(const mx::array& x) const { return gelu(x); }
 
 mx::array ReferenceKernels::softcap(const mx::array& x, float cap) const { return capped(x, cap); }
 
 mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, const RopeSpec& spec) const {
-  const int tokens = x.shape(0);
-  const mx::array split = split_by_head(x, spec.head_dim);
+  mx::array split = split_by_head(x, spec.head_dim);  // (tokens, heads, head_dim)
   const int heads = split.shape(1);
-  const int half = spec.dims / 2;
-  const mx::array positions = mx::array(batch.positions.data(), {tokens, 1, 1}, mx::float32);
-  const mx::array angles =
-      mx::multiply(positions, mx::array(spec.inverse_frequencies.data(), {1, 1, half}, mx::float32));
-  const mx::array cos = mx::multiply(mx::cos(angles), mx::array(spec.scale));  // (tokens, 1, half)
-  const mx::array sin = mx::multiply(mx::sin(angles), mx::array(spec.scale));
-
-  // (tokens, heads, half, 2) if the pairs are neighbours, else (tokens, heads, 2, half).
-  const int pair_axis = spec.interleaved ? 3 : 2;
-  const mx::array rotated = mx::slice(split, {0, 0, 0}, {tokens, heads, spec.dims});
-  const mx::array pairs = mx::astype(
-      mx::reshape(rotated, spec.interleaved ? mx::Shape{tokens, heads, half, 2} : mx::Shape{tokens, heads, 2, half}),
-      mx::float32);
-  const mx::array a = mx::take(pairs, 0, pair_axis);
-  const mx::array b = mx::take(pairs, 1, pair_axis);
-  const mx::array turned = mx::stack(
-      {mx::subtract(mx::multiply(a, cos), mx::multiply(b, sin)), mx::add(mx::multiply(a, sin), mx::multiply(b, cos))},
-      pair_axis);
-  const mx::array flat = mx::astype(mx::reshape(turned, {tokens, heads, spec.dims}), x.dtype());
-  if (spec.dims == spec.head_dim) return mx::reshape(flat, x.shape());
-  return mx::reshape(mx::concatenate({flat, mx::slice(split, {0, 0, spec.dims}, split.shape())}, 2), x.shape());
+  if (spec.scale != 1) {
+    const mx::Shape end{split.shape(0), heads, spec.dims};
+    const mx::array scaled = mx::multiply(mx::slice(split, {0, 0, 0}, end), mx::array(spec.scale, x.dtype()));
+    split = mx::slice_update(split, scaled, {0, 0, 0}, end);
+  }
+  std::optional<mx::array> periods;
+  if (!spec.base) periods = mx::array(spec.periods.data(), {static_cast<int>(spec.periods.size())}, mx::float32);
+  std::vector<mx::array> outputs;
+  for (const BatchRow& row : batch.rows) {
+    const mx::array own =
+        mx::slice(split, {row.first_token, 0, 0}, {row.first_token + row.num_tokens, heads, spec.head_dim});
+    const mx::array rotated =
+        mx::fast::rope(mx::expand_dims(mx::transpose(own, {1, 0, 2}), 0), spec.dims, spec.interleaved, spec.base,
+                       spec.position_scale, row.num_computed, periods);
+    outputs.push_back(mx::transpose(mx::squeeze(rotated, 0), {1, 0, 2}));
+  }
+  return mx::reshape(outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0), x.shape());
 }
 
 void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
@@ -206,8 +235,13 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
     const auto table_ids = batch.block_table(row, storage.group).subspan(static_cast<std::size_t>(first_block));
     const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
     const int skipped = first_seen - first_block * batch.block_tokens;
-    const mx::array keys = gather_blocks(storage.keys, table, skipped, context - first_seen);
-    const mx::array values = gather_blocks(storage.values, table, skipped, context - first_seen);
+    mx::array keys = gather_blocks(storage.keys, table, skipped, context - first_seen);
+    mx::array values = gather_blocks(storage.values, table, skipped, context - first_seen);
+    if (is_exact_ && row.num_tokens == 1 && spec.window > 0 && context >= spec.window) {
+      const int index = ring_index(row, spec.window, first_seen);
+      keys = turned(keys, index);
+      values = turned(values, index);
+    }
     const mx::array queries =
         mx::expand_dims(mx::transpose(mx::slice(split, {row.first_token, 0, 0},
                                                 {row.first_token + row.num_tokens, split.shape(1), split.shape(2)}),

@@ -1,6 +1,10 @@
 // ReferenceKernels: every operation as stock MLX ops, built lazily on the default device. It is the oracle that faster
 // kernel sets are tested against, and what a device without kernels of its own runs. Right before fast: attention
 // gathers each row's blocks, and nothing is cached between calls.
+//
+// Operations follow mlx-lm, op by op. `exact` keeps the checkpoint's types on a CPU too, and small floats as they are:
+// then a batch of one row whose prompt came as mlx-lm cuts it, in chunks of kExactPromptChunk with the last token on
+// its own, gets mlx-lm's bits.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -9,11 +13,17 @@ namespace redpoll::kernels {
 
 class ReferenceKernels : public Kernels {
  public:
-  [[nodiscard]] std::string_view name() const override { return "reference"; }
+  explicit ReferenceKernels(bool exact = false) : is_exact_(exact) {}
+
+  [[nodiscard]] std::string_view name() const override { return is_exact_ ? "exact" : "reference"; }
+  [[nodiscard]] bool keeps_types() const override;
+  [[nodiscard]] bool takes_small_floats() const override { return is_exact_; }
 
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
   [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
                                                     std::span<const Matrix* const> matrices) const override;
+  [[nodiscard]] std::vector<mx::array> apply_all(const mx::array& x, std::span<const LinearMap> maps) const override;
+  /// nullptr for dense ones that keep a narrow type on a CPU, where MLX lacks them.
   [[nodiscard]] std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const override;
   /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
@@ -31,6 +41,7 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] mx::array run_experts(const mx::array& x, const Routing& routing,
                                       const ExpertMlps& mlps) const override;
   [[nodiscard]] mx::array scale(const mx::array& x, float factor) const override;
+  [[nodiscard]] mx::array divide(const mx::array& x, float divisor) const override;
   [[nodiscard]] mx::array gelu_tanh(const mx::array& x) const override;
   [[nodiscard]] mx::array softcap(const mx::array& x, float cap) const override;
 
@@ -50,6 +61,9 @@ class ReferenceKernels : public Kernels {
                                       const RaggedBatch& batch) const override;
   [[nodiscard]] mx::array gate_rows(const mx::array& x, const mx::array& logits) const override;
   void copy_state(StateStorage& states, int from, int to) const override;
+
+ private:
+  bool is_exact_;
 };
 
 }  // namespace redpoll::kernels

@@ -1,5 +1,6 @@
 // The recurrent layers of the reference kernels: stock MLX ops, a row of the batch after the other and a token after
 // the other.
+#include <mlx/fast.h>
 #include <mlx/ops.h>
 
 #include <cmath>
@@ -36,10 +37,11 @@ mx::array state_of(const mx::array& all, const BatchRow& row) {
   return row.num_computed == 0 ? mx::zeros_like(state) : state;
 }
 
-/// x (tokens, heads, dim) of length 1 in each head.
-mx::array normalized(const mx::array& x) {
-  const mx::array squares = mx::sum(mx::square(x), -1, /*keepdims=*/true);
-  return mx::multiply(x, mx::rsqrt(mx::add(squares, mx::array(1e-6F))));
+/// `factor` times x (tokens, heads, dim) over the root of the mean of its squares in each head; to their sum 1e-6 is
+/// added.
+mx::array normalized(const mx::array& x, double factor) {
+  const auto eps = static_cast<float>(1e-6 / x.shape(2));
+  return mx::multiply(mx::array(static_cast<float>(factor), x.dtype()), mx::fast::rms_norm(x, {}, eps));
 }
 
 /// Of all tokens, or of one without the first axis.
@@ -61,7 +63,7 @@ mx::array delta_step(const DeltaTokens& token, mx::array& memory) {
   const mx::array held = mx::sum(mx::multiply(memory, mx::expand_dims(k, 1)), -1);
   const mx::array delta = mx::multiply(mx::subtract(v, held), mx::expand_dims(beta, 1));
   memory = mx::add(memory, mx::multiply(mx::expand_dims(k, 1), mx::expand_dims(delta, 2)));
-  return mx::sum(mx::multiply(memory, mx::expand_dims(q, 1)), -1);
+  return mx::astype(mx::sum(mx::multiply(memory, mx::expand_dims(q, 1)), -1), q.dtype());
 }
 
 }  // namespace
@@ -78,19 +80,19 @@ StateStorage ReferenceKernels::make_state_storage(const StateShape& shape) const
 mx::array ReferenceKernels::short_convolution(const mx::array& x, const ConvolutionSpec& spec, StateStorage& states,
                                               const RaggedBatch& batch) const {
   const int conv_tokens = spec.weight.shape(0) - 1;
+  const int channels = spec.weight.shape(1);
+  const mx::array weight = mx::expand_dims(mx::contiguous(mx::transpose(spec.weight)), 2);  // (channels, size, 1)
   std::vector<mx::array> outputs;
   for (const BatchRow& row : batch.rows) {
-    const mx::array own = mx::astype(cut(x, row.first_token, row.num_tokens), mx::float32);
-    const mx::array seen = mx::concatenate({state_of(states.convolution, row), own}, 0);
-    mx::array sum = mx::multiply(cut(seen, 0, row.num_tokens), cut(spec.weight, 0, 1));
-    for (int j = 1; j <= conv_tokens; ++j) {
-      sum = mx::add(sum, mx::multiply(cut(seen, j, row.num_tokens), cut(spec.weight, j, 1)));
-    }
+    const mx::array own = cut(x, row.first_token, row.num_tokens);
+    const mx::array seen = mx::concatenate({mx::astype(state_of(states.convolution, row), x.dtype()), own}, 0);
+    mx::array sum = mx::squeeze(mx::conv1d(mx::expand_dims(seen, 0), weight, 1, 0, 1, /*groups=*/channels), 0);
     if (spec.bias) sum = mx::add(sum, *spec.bias);
     outputs.push_back(spec.has_silu ? mx::multiply(sum, mx::sigmoid(sum)) : sum);
-    states.convolution = with_row(states.convolution, row.state, cut(seen, row.num_tokens, conv_tokens));
+    const mx::array last = mx::astype(cut(seen, row.num_tokens, conv_tokens), states.convolution.dtype());
+    states.convolution = with_row(states.convolution, row.state, last);
   }
-  return mx::astype(mx::concatenate(outputs, 0), x.dtype());
+  return outputs.size() == 1 ? outputs.front() : mx::concatenate(outputs, 0);
 }
 
 mx::array ReferenceKernels::gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
@@ -99,17 +101,17 @@ mx::array ReferenceKernels::gated_delta(const DeltaInputs& inputs, const DeltaSp
   const int keys = spec.num_key_heads * spec.key_dim;
   const auto heads_of = [&](int first, int num_heads, int dim) {
     const mx::array part = mx::slice(inputs.qkv, {0, first}, {tokens, first + num_heads * dim});
-    return mx::astype(mx::reshape(part, {tokens, num_heads, dim}), mx::float32);
+    return mx::reshape(part, {tokens, num_heads, dim});
   };
   const int shared = spec.num_value_heads / spec.num_key_heads;
-  const mx::array scale(1.0F / std::sqrt(static_cast<float>(spec.key_dim)));
-  const mx::array q =
-      mx::repeat(mx::multiply(normalized(heads_of(0, spec.num_key_heads, spec.key_dim)), scale), shared, 1);
-  const mx::array k = mx::repeat(normalized(heads_of(keys, spec.num_key_heads, spec.key_dim)), shared, 1);
+  const double scale = 1 / std::sqrt(static_cast<double>(spec.key_dim));
+  const mx::array q = mx::repeat(normalized(heads_of(0, spec.num_key_heads, spec.key_dim), scale * scale), shared, 1);
+  const mx::array k = mx::repeat(normalized(heads_of(keys, spec.num_key_heads, spec.key_dim), scale), shared, 1);
   const mx::array v = heads_of(2 * keys, spec.num_value_heads, spec.value_dim);
-  const mx::array softplus = mx::logaddexp(mx::add(mx::astype(inputs.a, mx::float32), spec.dt_bias), mx::array(0.0F));
-  const mx::array decay = mx::exp(mx::negative(mx::multiply(mx::exp(spec.a_log), softplus)));
-  const DeltaTokens all{q, k, v, decay, mx::sigmoid(mx::astype(inputs.b, mx::float32))};
+  const mx::array rate = mx::add(inputs.a, spec.dt_bias);
+  const mx::array softplus = mx::logaddexp(rate, mx::array(0.0F, rate.dtype()));
+  const mx::array fading = mx::negative(mx::exp(mx::astype(spec.a_log, mx::float32)));
+  const DeltaTokens all{q, k, v, mx::exp(mx::multiply(fading, softplus)), mx::sigmoid(inputs.b)};
 
   std::vector<mx::array> outputs;
   for (const BatchRow& row : batch.rows) {
@@ -123,7 +125,7 @@ mx::array ReferenceKernels::gated_delta(const DeltaInputs& inputs, const DeltaSp
 }
 
 mx::array ReferenceKernels::gate_rows(const mx::array& x, const mx::array& logits) const {
-  return mx::multiply(x, mx::sigmoid(mx::reshape(logits, {-1, 1})));
+  return mx::multiply(mx::sigmoid(mx::reshape(logits, {-1, 1})), x);
 }
 
 void ReferenceKernels::copy_state(StateStorage& states, int from, int to) const {

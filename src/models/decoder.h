@@ -24,7 +24,7 @@ namespace redpoll::models {
 struct DecoderOptions {
   float embed_scale = 1;         // of the embedded tokens
   float norm_weight_offset = 0;  // of the last norm
-  float logit_scale = 1;
+  float logit_divisor = 1;
   float logit_softcap = 0;  // 0: none
   std::string_view norm_name = "norm";
   /// Called with the embedded tokens, scaled, before the layers: may set what these get beside the stream.
@@ -68,7 +68,7 @@ class DecoderModel final : public Model {
     h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
     const mx::array x = norm_(h, ctx);
     mx::array logits = lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);
-    logits = scaled(std::move(logits), options_.logit_scale, ctx);
+    if (options_.logit_divisor != 1) logits = ctx.kernels.divide(logits, options_.logit_divisor);
     if (options_.logit_softcap > 0) logits = ctx.kernels.softcap(logits, options_.logit_softcap);
     return mx::astype(logits, mx::float32);  // a GPU computes in the checkpoint's type; no-op on a CPU
   }

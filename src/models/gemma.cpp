@@ -4,14 +4,13 @@
 #include <cmath>
 
 #include "models/decoder.h"
+#include "models/gemma_layer.h"
 #include "models/registry.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
 
 namespace redpoll::models {
 namespace {
-
-constexpr float kNormWeightOffset = 1;
 
 struct Gemma1Layer {
   nn::RMSNorm input_layernorm, post_attention_layernorm;
@@ -20,9 +19,9 @@ struct Gemma1Layer {
 
   Gemma1Layer(const nn::Scope& scope, const checkpoint::Config& config, const nn::AttentionOptions& attention)
       : input_layernorm(scope["input_layernorm"], config.hidden_size, static_cast<float>(config.rms_norm_eps),
-                        kNormWeightOffset),
+                        gemma_norm_offset(config)),
         post_attention_layernorm(scope["post_attention_layernorm"], config.hidden_size,
-                                 static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
+                                 static_cast<float>(config.rms_norm_eps), gemma_norm_offset(config)),
         self_attn(scope["self_attn"], attention),
         mlp(scope["mlp"], config.hidden_size, config.intermediate_size, {.activation = nn::GateActivation::kGeluTanh}) {
   }
@@ -47,7 +46,7 @@ Result<std::unique_ptr<Model>> make_gemma(const nn::Scope& root, const checkpoin
         return Gemma1Layer(scope, config, attention);
       },
       DecoderOptions{.embed_scale = std::sqrt(static_cast<float>(config.hidden_size)),
-                     .norm_weight_offset = kNormWeightOffset});
+                     .norm_weight_offset = gemma_norm_offset(config)});
 }
 
 }  // namespace redpoll::models

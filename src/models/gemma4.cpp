@@ -22,6 +22,9 @@ namespace {
 
 using kernels::GateActivation;
 
+/// Rounded once, as mlx-lm does.
+float inverse_root(int number) { return static_cast<float>(1 / std::sqrt(static_cast<double>(number))); }
+
 /// Experts beside the MLP, both with norms of their own. The router sees the stream, normalized its own way.
 struct Gemma4Experts {
   nn::RMSNorm router_norm, pre_norm, mlp_norm, post_norm;
@@ -39,13 +42,14 @@ struct Gemma4Experts {
   }
   static mx::array router_scale(const nn::Scope& scope, const checkpoint::Config& config) {
     const mx::array scale = scope["router"].vector("scale", config.hidden_size);
-    mx::array scaled =
-        mx::multiply(scale, mx::array(1 / std::sqrt(static_cast<float>(config.hidden_size)), scale.dtype()));
+    mx::array scaled = mx::multiply(scale, mx::array(inverse_root(config.hidden_size), scale.dtype()));
     scaled.eval();
     return scaled;
   }
   static nn::MoeOptions options(const nn::Scope& scope, const checkpoint::Config& config) {
     nn::MoeOptions options = moe_options(config, Normalized::kUnlessFalse);
+    options.routing.weights = kernels::RoutingWeights::kSoftmaxOfChosen;
+    options.routing.is_precise = false;
     options.routing.expert_scales = scope["router"].vector("per_expert_scale", config.num_experts);
     options.activation = GateActivation::kGeluTanh;
     options.router = "router.proj";
@@ -121,7 +125,7 @@ struct LayerInputs {
       : num_layers(config.num_hidden_layers),
         size(config.hidden_size_per_layer_input),
         embed_scale(std::sqrt(static_cast<float>(size))),
-        projection_scale(1 / std::sqrt(static_cast<float>(config.hidden_size))),
+        projection_scale(inverse_root(config.hidden_size)),
         embed_tokens_per_layer(
             scope["embed_tokens_per_layer"],
             config.vocab_size_per_layer_input > 0 ? config.vocab_size_per_layer_input : config.vocab_size,
@@ -135,7 +139,7 @@ struct LayerInputs {
     const mx::array normalized = per_layer_projection_norm(mx::reshape(projected, {-1, num_layers, size}), ctx);
     const mx::array looked_up = kernels.scale(embed_tokens_per_layer(ctx.batch), embed_scale);
     const mx::array sum = kernels.add(mx::reshape(normalized, looked_up.shape()), looked_up);
-    ctx.layer_inputs = kernels.scale(sum, 1 / std::sqrt(2.0F));
+    ctx.layer_inputs = kernels.scale(sum, inverse_root(2));
   }
 };
 

@@ -6,21 +6,18 @@
 #include "nn/rope.h"
 
 namespace redpoll::models {
-namespace {
 
-constexpr float kNormWeightOffset = 1;
-
-}  // namespace
+float gemma_norm_offset(const checkpoint::Config& config) { return config.norm_weights_include_one ? 0 : 1; }
 
 GemmaLayer::GemmaLayer(const nn::Scope& scope, const checkpoint::Config& config, const nn::AttentionOptions& attention)
     : input_layernorm(scope["input_layernorm"], config.hidden_size, static_cast<float>(config.rms_norm_eps),
-                      kNormWeightOffset),
+                      gemma_norm_offset(config)),
       post_attention_layernorm(scope["post_attention_layernorm"], config.hidden_size,
-                               static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
+                               static_cast<float>(config.rms_norm_eps), gemma_norm_offset(config)),
       pre_feedforward_layernorm(scope["pre_feedforward_layernorm"], config.hidden_size,
-                                static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
+                                static_cast<float>(config.rms_norm_eps), gemma_norm_offset(config)),
       post_feedforward_layernorm(scope["post_feedforward_layernorm"], config.hidden_size,
-                                 static_cast<float>(config.rms_norm_eps), kNormWeightOffset),
+                                 static_cast<float>(config.rms_norm_eps), gemma_norm_offset(config)),
       self_attn(scope["self_attn"], attention),
       mlp(scope["mlp"], config.hidden_size, config.intermediate_size, {.activation = nn::GateActivation::kGeluTanh}) {}
 
@@ -29,7 +26,7 @@ std::unique_ptr<Model> make_gemma_decoder(const nn::Scope& root, const checkpoin
   return std::make_unique<DecoderModel<GemmaLayer>>(
       root, config, [&](const nn::Scope& scope, int layer) { return GemmaLayer(scope, config, attention(layer)); },
       DecoderOptions{.embed_scale = embed_scale,
-                     .norm_weight_offset = kNormWeightOffset,
+                     .norm_weight_offset = gemma_norm_offset(config),
                      .logit_softcap = static_cast<float>(config.final_logit_softcapping)});
 }
 
@@ -49,7 +46,7 @@ Result<nn::AttentionOptions> gemma_attention_options(const checkpoint::Config& c
                               .rope = std::move(rope),
                               .qkv_bias = config.attention_bias ? nn::Bias::kRequired : nn::Bias::kNone,
                               .output_bias = config.attention_bias ? nn::Bias::kRequired : nn::Bias::kNone,
-                              .norm_weight_offset = kNormWeightOffset,
+                              .norm_weight_offset = gemma_norm_offset(config),
                               .scores = {.scale = static_cast<float>(1 / std::sqrt(scalar)),
                                          .softcap = static_cast<float>(config.attn_logit_softcapping)}};
 }

@@ -26,6 +26,9 @@ struct GemmaLayer {
   [[nodiscard]] cache::LayerCache cache() const { return self_attn.cache(); }
 };
 
+/// What is added to the stored weights of norms.
+[[nodiscard]] float gemma_norm_offset(const checkpoint::Config& config);
+
 /// A decoder of Gemma layers whose embedded tokens are scaled by `embed_scale`.
 [[nodiscard]] std::unique_ptr<Model> make_gemma_decoder(const nn::Scope& root, const checkpoint::Config& config,
                                                         float embed_scale, const nn::LayerAttention& attention);

@@ -45,10 +45,12 @@ Result<std::unique_ptr<Model>> make_gpt_oss(const nn::Scope& root, const checkpo
   }
   RETURN_IF_ERROR(check_experts(own));
   nn::MoeOptions experts = moe_options(own, Normalized::kUnlessFalse);
+  experts.routing.weights = kernels::RoutingWeights::kSoftmaxOfChosen;
   experts.activation = kernels::GateActivation::kClampedSilu;
   experts.bias = nn::Bias::kRequired;
   experts.router = "router";
   experts.stacked = "experts";
+  experts.fused_order = nn::FusedOrder::kInterleaved;
   ASSIGN_OR_RETURN(nn::AttentionOptions attention, attention_options(own, {.has_windows = true}));
   attention.qkv_bias = attention.output_bias = nn::Bias::kRequired;
   attention.has_sinks = true;

@@ -34,7 +34,7 @@ Result<std::unique_ptr<Model>> make_granite(const nn::Scope& root, const checkpo
   return std::make_unique<DecoderModel<GraniteLayer>>(
       root, config, make_layer,
       DecoderOptions{.embed_scale = static_cast<float>(config.embedding_multiplier),
-                     .logit_scale = static_cast<float>(1 / config.logits_scaling)});
+                     .logit_divisor = static_cast<float>(config.logits_scaling)});
 }
 
 }  // namespace redpoll::models

@@ -16,7 +16,11 @@ constexpr Family kFamilies[] = {
      .oracle = "as gemma3_text",
      .is_text_part = true,
      .complete = complete_gemma3},
-    {.model_type = "gemma3_text", .make = make_gemma3_text, .oracle = "mlx-lm", .complete = complete_gemma3},
+    {.model_type = "gemma3_text",
+     .make = make_gemma3_text,
+     .oracle = "mlx-lm",
+     .complete = complete_gemma3,
+     .real_model = "Gemma 3 270M: llama.cpp"},
     {.model_type = "gemma4", .make = make_gemma4, .oracle = "as gemma4_text", .is_text_part = true},
     {.model_type = "gemma4_text", .make = make_gemma4, .oracle = "mlx-lm"},
     {.model_type = "gemma4_unified", .make = make_gemma4, .oracle = "as gemma4_text", .is_text_part = true},
@@ -147,7 +151,7 @@ Result<nn::AttentionOptions> attention_options(const checkpoint::Config& config,
                               .num_kv_heads = config.num_key_value_heads,
                               .head_dim = config.head_dim,
                               .rope = std::move(rope),
-                              .scores = {.scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim))}};
+                              .scores = {.scale = static_cast<float>(1 / std::sqrt(double{1} * config.head_dim))}};
 }
 
 bool gives(const checkpoint::Config& config, std::string_view field) {
@@ -180,7 +184,9 @@ nn::MoeOptions moe_options(const checkpoint::Config& config, Normalized normaliz
           .intermediate_size = config.moe_intermediate_size,
           .num_experts = config.num_experts,
           .routing = {.top_k = config.num_experts_per_tok,
-                      .normalized = config.norm_topk_prob.value_or(normalized == Normalized::kUnlessFalse)}};
+                      .weights = config.norm_topk_prob.value_or(normalized == Normalized::kUnlessFalse)
+                                     ? kernels::RoutingWeights::kNormalizedSoftmax
+                                     : kernels::RoutingWeights::kSoftmax}};
 }
 
 Result<std::unique_ptr<Model>> make_model(const checkpoint::Checkpoint& checkpoint, const kernels::Kernels& kernels) {

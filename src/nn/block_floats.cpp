@@ -106,6 +106,12 @@ int block_bits(std::string_view mode) {
   return mode == "mxfp8" ? 8 : 0;
 }
 
+kernels::WeightFormat weight_format(std::string_view mode) {
+  if (mode == "mxfp4") return kernels::WeightFormat::kMxfp4;
+  if (mode == "mxfp8") return kernels::WeightFormat::kMxfp8;
+  return mode == "nvfp4" ? kernels::WeightFormat::kNvfp4 : kernels::WeightFormat::kAffine;
+}
+
 kernels::MatrixWeights widened(const BlockFloats& floats) {
   return floats.mode == "mxfp4" ? as_integers(floats) : as_bfloat16(floats);
 }

@@ -23,6 +23,8 @@ struct BlockFloats {
 [[nodiscard]] int block_size(std::string_view mode);
 [[nodiscard]] int block_bits(std::string_view mode);
 
+[[nodiscard]] kernels::WeightFormat weight_format(std::string_view mode);
+
 [[nodiscard]] kernels::MatrixWeights widened(const BlockFloats& floats);
 
 }  // namespace redpoll::nn

@@ -18,8 +18,8 @@ GatedDeltaNet::GatedDeltaNet(const Scope& scope, const GatedDeltaOptions& option
              .num_value_heads = options.num_value_heads,
              .key_dim = options.key_dim,
              .value_dim = options.value_dim,
-             .a_log = mx::astype(scope.vector("A_log", options.num_value_heads), mx::float32),
-             .dt_bias = mx::astype(scope.vector("dt_bias", options.num_value_heads), mx::float32)},
+             .a_log = scope.vector("A_log", options.num_value_heads),
+             .dt_bias = scope.vector("dt_bias", options.num_value_heads)},
       norm_(scope["norm"], options.value_dim, options.norm_eps) {}
 
 int GatedDeltaNet::num_channels() const {
@@ -44,7 +44,7 @@ mx::array GatedDeltaNet::operator()(const mx::array& x, ForwardContext& ctx) con
                                               ctx.batch);  // (tokens, value heads * value_dim)
   const mx::array heads = mx::reshape(y, {x.shape(0), options_.num_value_heads, options_.value_dim});
   const mx::array normalized = mx::reshape(norm_(heads, ctx), y.shape());
-  return out_proj_(ctx.kernels.gate_multiply(projected[1], normalized, kernels::GateActivation::kSilu), ctx);
+  return out_proj_(ctx.kernels.gate_multiply(projected[1], normalized, kernels::GateActivation::kPreciseSilu), ctx);
 }
 
 }  // namespace redpoll::nn

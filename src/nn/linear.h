@@ -50,30 +50,24 @@ class Linear {
 
   /// x (tokens, in_features) -> (tokens, out_features)
   [[nodiscard]] mx::array operator()(const mx::array& x, const ForwardContext& ctx) const {
-    return add_bias(weight_->multiply(x), ctx);
+    if (!bias_) return weight_->multiply(x);
+    const kernels::LinearMap map{.weight = weight_.get(), .bias = &*bias_};
+    return std::move(ctx.kernels.apply_all(x, {&map, 1}).front());
   }
 
   /// Some layers' results for the same x.
   [[nodiscard]] static std::vector<mx::array> apply_all(std::initializer_list<const Linear*> layers, const mx::array& x,
                                                         const ForwardContext& ctx) {
-    std::vector<const kernels::Matrix*> weights;
-    weights.reserve(layers.size());
-    for (const Linear* layer : layers) weights.push_back(layer->weight_.get());
-    std::vector<mx::array> results = ctx.kernels.multiply_all(x, weights);
-    auto result = results.begin();
+    std::vector<kernels::LinearMap> maps;
+    maps.reserve(layers.size());
     for (const Linear* layer : layers) {
-      *result = layer->add_bias(*result, ctx);
-      ++result;
+      maps.push_back({.weight = layer->weight_.get(), .bias = layer->bias_ ? &*layer->bias_ : nullptr});
     }
-    return results;
+    return ctx.kernels.apply_all(x, maps);
   }
 
  private:
   explicit Linear(std::shared_ptr<const kernels::Matrix> weight) : weight_(std::move(weight)) {}
-
-  [[nodiscard]] mx::array add_bias(const mx::array& y, const ForwardContext& ctx) const {
-    return bias_ ? ctx.kernels.add_bias(y, *bias_) : y;
-  }
 
   std::shared_ptr<const kernels::Matrix> weight_;  // (out_features, in_features)
   std::optional<mx::array> bias_;                  // (out_features)

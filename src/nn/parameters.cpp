@@ -1,6 +1,5 @@
 #include "nn/parameters.h"
 
-#include <mlx/device.h>
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
@@ -193,7 +192,7 @@ mx::array Scope::floats(std::string_view name, const std::vector<std::int64_t>& 
 }
 
 mx::array Scope::kept(mx::array stored) const {
-  if (mx::default_device() == mx::Device::cpu) stored = mx::astype(stored, mx::float32);
+  if (!parameters_.kernels_.keeps_types()) stored = mx::astype(stored, mx::float32);
   mx::eval(stored);
   parameters_.loaded_bytes_ += stored.nbytes();
   return stored;
@@ -217,7 +216,7 @@ mx::array Scope::convolution(int channels, int size) const {
   const std::vector<std::int64_t> original{channels, 1, size};
   const mx::array stored =
       floats("weight", shape("weight") == original ? original : std::vector<std::int64_t>{channels, size, 1});
-  return kept(mx::contiguous(mx::transpose(mx::astype(mx::reshape(stored, {channels, size}), mx::float32))));
+  return kept(mx::contiguous(mx::transpose(mx::reshape(stored, {channels, size}))));
 }
 
 std::shared_ptr<const kernels::Matrix> Scope::matrix(int out_features, int in_features, RowSlice slice) const {
@@ -234,9 +233,33 @@ std::shared_ptr<const kernels::Experts> Scope::stacked_experts(int num_experts, 
   if (!all) return nullptr;
   std::vector<kernels::MatrixWeights> weights;
   for (int i = 0; i < num_experts; ++i) weights.push_back(rows_of(*all, i * out_features, out_features));
+  return kept_experts(std::move(weights));
+}
+
+std::shared_ptr<const kernels::Experts> Scope::kept_experts(std::vector<kernels::MatrixWeights> weights) const {
   auto experts = parameters_.kernels_.make_experts(std::move(weights));
+  if (!experts) {
+    parameters_.record(prefix_ + " has dense experts of a type that MLX does not multiply on a CPU (--exact wants to)");
+    return nullptr;
+  }
   parameters_.loaded_bytes_ += experts->num_bytes();
   return experts;
+}
+
+std::shared_ptr<const kernels::Experts> Scope::fused_experts(std::string_view name, int num_experts, RowSlice rows,
+                                                             MatrixShape shape) const {
+  kernels::MatrixWeights stored;
+  stored.out_features = num_experts * rows.of;
+  stored.in_features = shape.in_features;
+  const std::vector<int> sizes{num_experts, rows.of};
+  const auto all =
+      has(name) ? read_dense(name, sizes, std::move(stored)) : read_blocks(std::string(name), sizes, std::move(stored));
+  if (!all) return nullptr;
+  std::vector<kernels::MatrixWeights> weights;
+  for (int i = 0; i < num_experts; ++i) {
+    weights.push_back(slice_of(rows_of(*all, i * rows.of, rows.of), rows, shape.out_features));
+  }
+  return kept_experts(std::move(weights));
 }
 
 std::shared_ptr<const kernels::Experts> Scope::experts(std::string_view name, int num_experts, int out_features,
@@ -253,9 +276,7 @@ std::shared_ptr<const kernels::Experts> Scope::experts(std::string_view name, in
     }
     weights.push_back(std::move(*one));
   }
-  auto experts = parameters_.kernels_.make_experts(std::move(weights));
-  parameters_.loaded_bytes_ += experts->num_bytes();
-  return experts;
+  return kept_experts(std::move(weights));
 }
 
 /// "weight" of shape (rows..., in_features), seen as one matrix of all rows.
@@ -269,7 +290,7 @@ std::optional<kernels::MatrixWeights> Scope::read_matrix(const std::vector<int>&
   }
   weights.out_features = static_cast<int>(num_rows);
   weights.in_features = in_features;
-  if (!has("scales")) return read_dense(rows, std::move(weights));
+  if (!has("scales")) return read_dense("weight", rows, std::move(weights));
   const std::string module = prefix_.substr(0, prefix_.size() - 1);
   const auto spec = parameters_.checkpoint_.quantization.spec_for(module);
   if (!spec) {
@@ -300,20 +321,53 @@ std::optional<kernels::MatrixWeights> Scope::read_matrix(const std::vector<int>&
     parameters_.record(full("scales") + " is of '" + spec->mode + "' and must be U8");
     return std::nullopt;
   }
-  return widened({.mode = spec->mode,
-                  .rows = weights.out_features,
-                  .columns = in_features,
-                  .weight = weights.weight,
-                  .scales = weights.scales});
+  return small_floats(spec->mode, std::move(weights));
 }
 
-std::optional<kernels::MatrixWeights> Scope::read_dense(const std::vector<int>& rows,
+kernels::MatrixWeights Scope::small_floats(std::string_view mode, kernels::MatrixWeights weights) const {
+  weights.format = weight_format(mode);
+  weights.type = kernels::WeightType::kBF16;
+  if (parameters_.kernels_.takes_small_floats()) return weights;
+  return nn::widened({.mode = mode,
+                      .rows = weights.out_features,
+                      .columns = weights.in_features,
+                      .weight = weights.weight,
+                      .scales = weights.scales});
+}
+
+/// Tensors `name`_blocks, whose last axes are the blocks of a row and 16 bytes each, and `name`_scales.
+std::optional<kernels::MatrixWeights> Scope::read_blocks(const std::string& name, const std::vector<int>& rows,
+                                                         kernels::MatrixWeights weights) const {
+  constexpr std::string_view kMode = "mxfp4";
+  weights.bits = block_bits(kMode);
+  weights.group_size = block_size(kMode);
+  if (weights.in_features % weights.group_size != 0) {
+    parameters_.record(full(name) + " has " + std::to_string(weights.in_features) + " inputs, which blocks of " +
+                       std::to_string(weights.group_size) + " do not divide");
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> sizes = with_columns(rows, weights.in_features / weights.group_size);
+  const auto scales = expect(name + "_scales", sizes);
+  sizes.push_back(weights.group_size * weights.bits / 8);
+  const auto blocks = expect(name + "_blocks", sizes);
+  if (!scales || !blocks) return std::nullopt;
+  if (scales->dtype != DType::kU8 || blocks->dtype != DType::kU8) {
+    parameters_.record(full(name) + "_blocks and _scales must be U8");
+    return std::nullopt;
+  }
+  weights.weight = blocks->bytes;
+  weights.scales = scales->bytes;
+  weights.storage = both(blocks->storage, scales->storage);
+  return small_floats(kMode, std::move(weights));
+}
+
+std::optional<kernels::MatrixWeights> Scope::read_dense(std::string_view name, const std::vector<int>& rows,
                                                         kernels::MatrixWeights weights) const {
-  const std::optional<checkpoint::Tensor> weight = expect("weight", with_columns(rows, weights.in_features));
+  const std::optional<checkpoint::Tensor> weight = expect(name, with_columns(rows, weights.in_features));
   if (!weight) return std::nullopt;
   const auto type = weight_type(weight->dtype);
   if (!type) {
-    parameters_.record(full("weight") + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
+    parameters_.record(full(name) + " has type " + std::string(checkpoint::dtype_name(weight->dtype)) +
                        ", expected F32, F16 or BF16");
     return std::nullopt;
   }

@@ -60,6 +60,11 @@ struct RowSlice {
   int stride = 0;
 };
 
+struct MatrixShape {
+  int out_features = 0;
+  int in_features = 0;
+};
+
 /// A prefix of names: scope["self_attn"]["q_proj"] stands for "self_attn.q_proj.".
 class Scope {
  public:
@@ -80,12 +85,16 @@ class Scope {
   /// The same where each has a scope of its own, this one's [i][name].
   [[nodiscard]] std::shared_ptr<const kernels::Experts> experts(std::string_view name, int num_experts,
                                                                 int out_features, int in_features) const;
+  /// The same as some rows of each expert's matrix in the tensor `name`, (experts, rows.of, in_features), or in
+  /// `name`_blocks and `name`_scales, small floats of mxfp4: as Hugging Face stores them.
+  [[nodiscard]] std::shared_ptr<const kernels::Experts> fused_experts(std::string_view name, int num_experts,
+                                                                      RowSlice rows, MatrixShape shape) const;
   /// "weight" of a convolution of each channel for itself, (channels, size, 1) as MLX writes it or (channels, 1, size):
-  /// (size, channels) float32. Zeros when recorded.
+  /// (size, channels), of a vector's type. Zeros when recorded.
   [[nodiscard]] mx::array convolution(int channels, int size) const;
   /// The sizes of a tensor; none if it is missing.
   [[nodiscard]] std::vector<std::int64_t> shape(std::string_view name) const;
-  /// A (size) vector; float32 on a CPU, as stored elsewhere. Zeros when recorded.
+  /// A (size) vector; float32, or as stored where the kernels keep types. Zeros when recorded.
   [[nodiscard]] mx::array vector(std::string_view name, int size, RowSlice slice = {}) const;
   /// A (rows, columns) table, likewise.
   [[nodiscard]] mx::array table(std::string_view name, int rows, int columns) const;
@@ -98,13 +107,18 @@ class Scope {
   [[nodiscard]] std::string full(std::string_view name) const;
   /// Of a type that is not integers; zeros when recorded.
   [[nodiscard]] mx::array floats(std::string_view name, const std::vector<std::int64_t>& shape) const;
-  /// Evaluated, float32 on a CPU, and counted.
+  /// Evaluated, of the type that the kernels want, and counted.
   [[nodiscard]] mx::array kept(mx::array stored) const;
   [[nodiscard]] std::optional<checkpoint::Tensor> expect(std::string_view name,
                                                          const std::vector<std::int64_t>& shape) const;
   [[nodiscard]] std::optional<kernels::MatrixWeights> read_matrix(const std::vector<int>& rows, int in_features) const;
-  [[nodiscard]] std::optional<kernels::MatrixWeights> read_dense(const std::vector<int>& rows,
+  [[nodiscard]] std::optional<kernels::MatrixWeights> read_dense(std::string_view name, const std::vector<int>& rows,
                                                                  kernels::MatrixWeights weights) const;
+  [[nodiscard]] std::optional<kernels::MatrixWeights> read_blocks(const std::string& name, const std::vector<int>& rows,
+                                                                  kernels::MatrixWeights weights) const;
+  /// Small floats as the kernels take them; bits, group size, weight and scales are set.
+  [[nodiscard]] kernels::MatrixWeights small_floats(std::string_view mode, kernels::MatrixWeights weights) const;
+  [[nodiscard]] std::shared_ptr<const kernels::Experts> kept_experts(std::vector<kernels::MatrixWeights> weights) const;
   [[nodiscard]] std::optional<kernels::MatrixWeights> with_biases(const std::vector<int>& rows,
                                                                   checkpoint::DType scales,
                                                                   kernels::MatrixWeights weights) const;

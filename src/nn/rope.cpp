@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace redpoll::nn {
@@ -67,30 +68,46 @@ mx::array yarn_periods(int dims, double theta, const checkpoint::RopeScaling& sc
   return (stretched * plain) / (stretched * kept + plain * (scalar(1) - kept));
 }
 
-mx::array frequencies(int dims, double theta, const checkpoint::RopeScaling& scaling) {
-  using Type = checkpoint::RopeScaling::Type;
-  switch (scaling.type) {
-    case Type::kDefault: return default_frequencies(dims / 2, theta);
-    // mlx-lm scales the positions; scaling the frequencies instead rounds the same product.
-    case Type::kLinear: return default_frequencies(dims / 2, theta) * scalar(1 / scaling.factor);
-    case Type::kLlama3: return mx::reciprocal(llama3_periods(periods(dims, theta), scaling));
-    case Type::kYarn: return mx::reciprocal(yarn_periods(dims, theta, scaling));
-    case Type::kFactors: {
-      std::vector<float> factors(scaling.frequency_factors.begin(), scaling.frequency_factors.end());
-      return mx::reciprocal(periods(dims, theta) * mx::array(factors.data(), {dims / 2}, mx::float32));
-    }
-  }
-  return default_frequencies(dims / 2, theta);
+std::vector<float> values_of(const mx::array& x) {
+  mx::array computed = mx::contiguous(x);
+  mx::eval(computed);
+  return {computed.data<float>(), computed.data<float>() + computed.size()};
 }
 
-kernels::RopeSpec rope_spec(const checkpoint::Config& config, const mx::array& inverse_frequencies) {
-  mx::array computed = mx::contiguous(inverse_frequencies);
-  mx::eval(computed);
-  const float* first = computed.data<float>();
+/// A head_dim of its own: layers of a config may differ.
+kernels::RopeSpec rope_of_base(const checkpoint::Config& config, int dims, double base, double position_scale = 1) {
+  // mlx-lm scales the positions; scaling the frequencies instead rounds the same product.
+  const mx::array frequencies = default_frequencies(dims / 2, base) * scalar(position_scale);
   return {.head_dim = config.head_dim,
-          .dims = 2 * static_cast<int>(computed.size()),
+          .dims = dims,
           .interleaved = config.rope_traditional,
-          .inverse_frequencies = {first, first + computed.size()}};
+          .inverse_frequencies = values_of(frequencies),
+          .base = static_cast<float>(base),
+          .position_scale = static_cast<float>(position_scale)};
+}
+
+kernels::RopeSpec rope_of_periods(const checkpoint::Config& config, const mx::array& all) {
+  return {.head_dim = config.head_dim,
+          .dims = 2 * static_cast<int>(all.size()),
+          .interleaved = config.rope_traditional,
+          .inverse_frequencies = values_of(mx::reciprocal(all)),
+          .periods = values_of(all)};
+}
+
+kernels::RopeSpec scaled_rope(const checkpoint::Config& config, int dims, const checkpoint::RopeScaling& scaling) {
+  const double theta = config.rope_theta;
+  using Type = checkpoint::RopeScaling::Type;
+  switch (scaling.type) {
+    case Type::kDefault: break;
+    case Type::kLinear: return rope_of_base(config, dims, theta, 1 / scaling.factor);
+    case Type::kLlama3: return rope_of_periods(config, llama3_periods(periods(dims, theta), scaling));
+    case Type::kYarn: return rope_of_periods(config, yarn_periods(dims, theta, scaling));
+    case Type::kFactors: {
+      std::vector<float> factors(scaling.frequency_factors.begin(), scaling.frequency_factors.end());
+      return rope_of_periods(config, mx::array(factors.data(), {dims / 2}, mx::float32) * periods(dims, theta));
+    }
+  }
+  return rope_of_base(config, dims, theta);
 }
 
 }  // namespace
@@ -110,13 +127,13 @@ Result<kernels::RopeSpec> make_rope(const checkpoint::Config& config, PartialRot
                     " cannot be rotated in pairs",
                 "head_dim");
   }
-  kernels::RopeSpec spec = rope_spec(config, frequencies(dims, config.rope_theta, scaling));
+  kernels::RopeSpec spec = scaled_rope(config, dims, scaling);
   spec.scale = static_cast<float>(scaling.scale);
   return spec;
 }
 
 kernels::RopeSpec make_rope_of_base(const checkpoint::Config& config, double base) {
-  return rope_spec(config, frequencies(config.head_dim, base, {}));
+  return rope_of_base(config, config.head_dim, base);
 }
 
 Result<kernels::RopeSpec> make_rope_of_layers(const checkpoint::Config& config, std::string_view layer_type,
@@ -153,11 +170,12 @@ Result<kernels::RopeSpec> make_rope_of_layers(const checkpoint::Config& config, 
   }
   checkpoint::Config of_layer = config;
   of_layer.head_dim = head_dim;
-  if (type == "default") return rope_spec(of_layer, frequencies(head_dim, theta, {}));
+  if (type == "default") return rope_of_base(of_layer, head_dim, theta);
   const int rotated = static_cast<int>(head_dim * share);
   const mx::array exponents = mx::arange(0.0, rotated, 2.0, mx::float32) / scalar(head_dim);
-  const mx::array turning = mx::reciprocal(scalar(factor) * mx::power(scalar(theta), exponents));
-  return rope_spec(of_layer, mx::concatenate({turning, mx::zeros({(head_dim - rotated) / 2})}));
+  const mx::array turning = scalar(factor) * mx::power(scalar(theta), exponents);
+  const mx::array still = mx::full({(head_dim - rotated) / 2}, std::numeric_limits<float>::infinity());
+  return rope_of_periods(of_layer, mx::concatenate({turning, still}));
 }
 
 }  // namespace redpoll::nn

@@ -29,12 +29,17 @@ struct EngineSettings {
   int step_tokens = 0;          // see tokens_in_step
   int threads = 0;              // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
+  bool exact = false;  // see engine::EngineOptions
 
   /// What prompts share is what a full batch leaves: half of the step at least, unless `step_tokens` says otherwise.
-  [[nodiscard]] int tokens_in_step() const { return step_tokens > 0 ? step_tokens : std::max(256, 2 * max_batch); }
+  /// The exact tier takes prompts in whole chunks, of which the oldest must get one.
+  [[nodiscard]] int tokens_in_step() const {
+    if (step_tokens > 0) return step_tokens;
+    return exact ? 2 * kernels::kExactPromptChunk + max_batch : std::max(256, 2 * max_batch);
+  }
 
   [[nodiscard]] kernels::KernelOptions kernel_options() const {
-    return {.num_threads = threads, .reference = false, .activations = activations};
+    return {.num_threads = threads, .exact = exact, .activations = activations};
   }
 
   bool operator==(const EngineSettings&) const = default;

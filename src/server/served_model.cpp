@@ -19,6 +19,7 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
   options.max_batch = settings.max_batch;
   options.max_queue = settings.max_queue;
   options.step_tokens = settings.tokens_in_step();
+  options.exact = settings.exact;
   options.context_length = settings.context_length;
   options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
   return options;

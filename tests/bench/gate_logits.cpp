@@ -79,7 +79,8 @@ Status run(const Options& options) {
 
   const int num_blocks = (info.context_length + kBlockTokens - 1) / kBlockTokens;
   const std::size_t num_groups = cache::make_cache_groups(info.layers).size();
-  engine::ModelRunner runner(std::move(loaded), std::vector(num_groups, num_blocks), kBlockTokens);
+  engine::ModelRunner runner(std::move(loaded), std::vector(num_groups, num_blocks), kBlockTokens,
+                             engine::RowsOfAPass::kAll);
   int line_number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     const std::string where = "line " + std::to_string(++line_number) + ": ";

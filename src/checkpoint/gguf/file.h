@@ -30,6 +30,7 @@ enum class GgufType : std::uint32_t {
   kQ5K = 13,
   kQ6K = 14,
   kBF16 = 30,
+  kMxfp4 = 39,
 };
 
 /// The name of any type the format has had, known to us or not: "Q4_K", "IQ2_XXS", "type 77".

@@ -23,9 +23,20 @@ struct Plan {
   RowOrder order;
 };
 
+bool is_config_tensor(std::string_view name) {
+  return name == kRopeFactorsTensor || name == kShortFactorsTensor || name == kLongFactorsTensor;
+}
+
+/// Of all its matrices together.
+std::int64_t num_rows(const GgufTensor& tensor) {
+  std::int64_t rows = 1;
+  for (std::size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) rows *= tensor.shape[axis];
+  return rows;
+}
+
 Result<Plan> make_plan(const GgufFile& file, const GgufTensor& tensor, const GgufArchitecture& architecture,
                        const Config& config) {
-  auto name = hugging_face_name(tensor.name);
+  auto name = hugging_face_name(tensor.name, architecture);
   const auto unsupported = [&](const std::string& what) {
     return fail(ErrorCode::kUnsupported, file.name() + ": tensor '" + tensor.name + "' " + what);
   };
@@ -33,15 +44,15 @@ Result<Plan> make_plan(const GgufFile& file, const GgufTensor& tensor, const Ggu
   if (!gguf_block(tensor.type)) {
     return unsupported("has the type " + gguf_type_name(tensor.type) +
                        ", which is not supported; known are F32, F16, "
-                       "BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K");
+                       "BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K and MXFP4");
   }
-  if (affine_shape(tensor.type).bits > 0 && (tensor.shape.size() != 2 || name->suffix != "weight")) {
+  if (affine_shape(tensor.type).bits > 0 && (tensor.shape.size() < 2 || name->suffix != "weight")) {
     return unsupported("has the quantized type " + gguf_type_name(tensor.type) + " but is not a matrix");
   }
-  Plan plan{tensor, std::move(*name), {.rows = tensor.shape[0]}};
-  if (architecture.has_permuted_heads && plan.name.heads != HuggingFaceName::Heads::kNone) {
-    plan.order.heads =
-        plan.name.heads == HuggingFaceName::Heads::kQuery ? config.num_attention_heads : config.num_key_value_heads;
+  const std::int64_t rows = tensor.shape.size() == 1 ? tensor.shape[0] : num_rows(tensor);
+  Plan plan{tensor, std::move(*name), {.rows = rows}};
+  if (architecture.has_permuted_heads && plan.name.heads != GgufHeads::kNone) {
+    plan.order.heads = plan.name.heads == GgufHeads::kQuery ? config.num_attention_heads : config.num_key_value_heads;
     if (plan.order.heads == 0 || plan.order.rows % (2 * plan.order.heads) != 0) {
       return fail(ErrorCode::kCorruptFile, file.name() + ": tensor '" + tensor.name + "' has " +
                                                std::to_string(plan.order.rows) + " rows, which " +
@@ -109,12 +120,12 @@ Result<ParameterMap> read_gguf_parameters(const GgufFile& file, const Config& co
   ParameterMap parameters;
   const auto reader = std::make_shared<AffineReader>(file.storage());
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == kRopeFactorsTensor) continue;
+    if (is_config_tensor(tensor.name)) continue;
     ASSIGN_OR_RETURN(Plan made, make_plan(file, tensor, *architecture, config));
     const auto plan = std::make_shared<const Plan>(std::move(made));
     const std::string prefix = plan->name.module + ".";
     if (affine_shape(tensor.type).bits == 0) {
-      insert(parameters, prefix + std::string(plan->name.suffix),
+      insert(parameters, plan->name.full(),
              [plan, storage = file.storage()] { return repack_dense(plan->tensor, plan->order, storage); });
       continue;
     }

@@ -3,33 +3,23 @@
 #include <algorithm>
 #include <array>
 
+#include "checkpoint/gguf/config_writer.h"
+
 namespace redpoll::checkpoint {
 namespace {
 
-using Heads = HuggingFaceName::Heads;
+using Row = GgufNameRow;
 
-constexpr std::array<GgufArchitecture, 3> kArchitectures = {{
-    {"llama", "llama", "LlamaForCausalLM", true},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM", false},
-}};
-
-struct NameRow {
-  std::string_view gguf;
-  std::string_view hugging_face;
-  Heads heads = Heads::kNone;
-};
-
-constexpr std::array<NameRow, 3> kGlobalNames = {{
+constexpr std::array<Row, 3> kGlobalNames = {{
     {"token_embd", "model.embed_tokens"},
     {"output_norm", "model.norm"},
     {"output", "lm_head"},
 }};
 
-constexpr std::array<NameRow, 11> kLayerNames = {{
+constexpr std::array<Row, 11> kLayerNames = {{
     {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj", Heads::kQuery},
-    {"attn_k", "self_attn.k_proj", Heads::kKey},
+    {"attn_q", "self_attn.q_proj", GgufHeads::kQuery},
+    {"attn_k", "self_attn.k_proj", GgufHeads::kKey},
     {"attn_v", "self_attn.v_proj"},
     {"attn_output", "self_attn.o_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
@@ -39,6 +29,48 @@ constexpr std::array<NameRow, 11> kLayerNames = {{
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
 }};
+
+constexpr std::array<Row, 3> kGemma3Names = {{
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+}};
+
+constexpr std::array<Row, 2> kPhi3Names = {{
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_up", "mlp.gate_up_proj"},
+}};
+
+constexpr std::array<Row, 4> kQwen3MoeNames = {{
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.switch_mlp.gate_proj"},
+    {"ffn_up_exps", "mlp.switch_mlp.up_proj"},
+    {"ffn_down_exps", "mlp.switch_mlp.down_proj"},
+}};
+
+constexpr std::array<Row, 6> kGptOssNames = {{
+    {.gguf = "attn_sinks", .hugging_face = "self_attn.sinks", .is_bare = true},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.router"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+}};
+
+constexpr std::array<GgufArchitecture, 7> kArchitectures = {{
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, kGemma3Names, write_gemma3},
+    {"gpt-oss", "gpt_oss", "GptOssForCausalLM", false, kGptOssNames, write_gpt_oss},
+    {"llama", "llama", "LlamaForCausalLM", true},
+    {"phi3", "phi3", "Phi3ForCausalLM", false, kPhi3Names, write_phi3, true},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM"},
+    {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", false, kQwen3MoeNames, write_qwen3_moe},
+}};
+
+const Row* find_row(std::span<const Row> rows, std::string_view gguf) {
+  const auto found = std::ranges::find(rows, gguf, &Row::gguf);
+  return found == rows.end() ? nullptr : &*found;
+}
 
 // A layer's index as the converter writes it: without leading zeros, so that no two names mean the same parameter.
 bool is_number(std::string_view text) {
@@ -59,25 +91,29 @@ std::string known_gguf_architectures() {
   return text;
 }
 
-std::optional<HuggingFaceName> hugging_face_name(std::string_view gguf_name) {
+std::optional<HuggingFaceName> hugging_face_name(std::string_view gguf_name, const GgufArchitecture& architecture) {
   const std::size_t dot = gguf_name.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view suffix = gguf_name.substr(dot + 1);
   std::string_view stem = gguf_name.substr(0, dot);
   if (suffix != "weight" && suffix != "bias") return std::nullopt;
-
-  const auto global = std::ranges::find(kGlobalNames, stem, &NameRow::gguf);
-  if (global != kGlobalNames.end()) return HuggingFaceName{std::string(global->hugging_face), suffix, Heads::kNone};
+  if (const Row* global = find_row(kGlobalNames, stem)) {
+    return HuggingFaceName{.module = std::string(global->hugging_face), .suffix = suffix};
+  }
 
   constexpr std::string_view kLayerPrefix = "blk.";
   if (!stem.starts_with(kLayerPrefix)) return std::nullopt;
   stem.remove_prefix(kLayerPrefix.size());
   const std::size_t end = stem.find('.');
   if (end == std::string_view::npos || !is_number(stem.substr(0, end))) return std::nullopt;
-  const auto row = std::ranges::find(kLayerNames, stem.substr(end + 1), &NameRow::gguf);
-  if (row == kLayerNames.end()) return std::nullopt;
-  return HuggingFaceName{"model.layers." + std::string(stem.substr(0, end)) + "." + std::string(row->hugging_face),
-                         suffix, row->heads};
+  const std::string_view part = stem.substr(end + 1);
+  const Row* row = find_row(architecture.own_names, part);
+  if (row == nullptr) row = find_row(kLayerNames, part);
+  if (row == nullptr || (row->is_bare && suffix != "weight")) return std::nullopt;
+  return HuggingFaceName{
+      .module = "model.layers." + std::string(stem.substr(0, end)) + "." + std::string(row->hugging_face),
+      .suffix = row->is_bare ? "" : suffix,
+      .heads = row->heads};
 }
 
 }  // namespace redpoll::checkpoint

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "checkpoint/gguf/half.h"
 
@@ -142,6 +144,17 @@ void unpack_q6_k(const Byte* block, Unpacked& out) {
   }
 }
 
+// A power of two and 32 floats of a sign, two bits of exponent and one of mantissa, as twice their values and 12 more.
+void unpack_mxfp4(const Byte* block, Unpacked& out) {
+  constexpr Byte kShifted[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+  const int exponent = block[0];
+  const float scale = exponent == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, exponent - 127);
+  out.scales[0] = scale / 2;
+  out.biases[0] = -6 * scale;
+  unpack_halves(block + 1, 16, out.q);
+  for (int i = 0; i < 32; ++i) out.q[i] = kShifted[out.q[i]];
+}
+
 // Eight bytes, each below 2^Bits, to 8 * Bits contiguous bits. Each step joins neighbours: bytes to 16-bit lanes, those
 // to 32, those to 64.
 template <unsigned Bits>
@@ -187,7 +200,7 @@ template <unsigned Bits, int GroupSize, int BlockElements, int BlockBytes, Unpac
 void repack_rows(const Rows& rows, std::int64_t begin, std::int64_t end) {
   constexpr int kGroups = BlockElements / GroupSize;
   constexpr int kPackedBytes = BlockElements / 8 * static_cast<int>(Bits);
-  const std::int64_t blocks = rows.tensor.shape[1] / BlockElements;
+  const std::int64_t blocks = rows.tensor.shape.back() / BlockElements;
   Byte* packed = rows.weight + begin * blocks * kPackedBytes;
   float* scales = rows.scales + begin * blocks * kGroups;
   float* biases = rows.biases + begin * blocks * kGroups;
@@ -224,6 +237,7 @@ AffineFormat affine_format(std::uint32_t type) {
     case GgufType::kQ4K: return kFormat<4, 32, 256, 144, unpack_q4_k>;
     case GgufType::kQ5K: return kFormat<5, 32, 256, 176, unpack_q5_k>;
     case GgufType::kQ6K: return kFormat<6, 16, 256, 210, unpack_q6_k>;
+    case GgufType::kMxfp4: return kFormat<8, 32, 32, 17, unpack_mxfp4>;
     default: return {};
   }
 }
@@ -262,9 +276,9 @@ AffineShape affine_shape(std::uint32_t gguf_type) { return affine_format(gguf_ty
 AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, const RunAll& run_all) {
   constexpr std::size_t kPartBytes = std::size_t{256} << 10U;  // far more work than handing it out
   const auto [shape, block, repack_rows] = affine_format(tensor.type);
-  CHECK(repack_rows != nullptr && tensor.shape.size() == 2 && !tensor.bytes.empty(), "not a quantized matrix");
+  CHECK(repack_rows != nullptr && tensor.shape.size() >= 2 && !tensor.bytes.empty(), "not a quantized matrix");
   CHECK(block == gguf_block(tensor.type), "both tables of block formats say the same");
-  const std::int64_t columns = tensor.shape[1];
+  const std::int64_t columns = tensor.shape.back();
   const std::int64_t groups = columns / shape.group_size;
   const OwnedBytes weight = allocate_bytes(static_cast<std::size_t>(order.rows * columns / 8 * shape.bits));
   const Numbers scales(static_cast<std::size_t>(order.rows * groups));
@@ -282,9 +296,14 @@ AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, con
     const auto count = static_cast<std::size_t>((end - begin) * groups);
     if (!scales.narrow(first, count) || !biases.narrow(first, count)) are_halves = false;
   });
-  return {.weight = {DType::kU32, {order.rows, columns * shape.bits / 32}, weight.bytes, weight.storage},
-          .scales = scales.tensor(are_halves, {order.rows, groups}),
-          .biases = biases.tensor(are_halves, {order.rows, groups})};
+  const auto with_last = [&](std::int64_t last) {
+    std::vector<std::int64_t> sizes = tensor.shape;
+    sizes.back() = last;
+    return sizes;
+  };
+  return {.weight = {DType::kU32, with_last(columns * shape.bits / 32), weight.bytes, weight.storage},
+          .scales = scales.tensor(are_halves, with_last(groups)),
+          .biases = biases.tensor(are_halves, with_last(groups))};
 }
 
 Tensor repack_dense(const GgufTensor& tensor, const RowOrder& order, const std::shared_ptr<const void>& storage) {

@@ -13,6 +13,7 @@
 //   Q4_K  w = d sc q - dmin mn   4 bits   s = d sc     b = -dmin mn
 //   Q5_K  as Q4_K                5 bits
 //   Q6_K  w = d sc (q - 32)      6 bits   s = d sc     b = -32 d sc
+//   MXFP4 w = 2^e f, f of E2M1   8 bits   s = 2^e / 2  b = -6 2^e, stored 2 f + 12
 //
 // Scales and biases of a tensor are stored as F16 if all of them are exact there (always so for the first five unless d
 // is huge), else as F32.
@@ -39,15 +40,15 @@ struct AffineShape {
 [[nodiscard]] AffineShape affine_shape(std::uint32_t gguf_type);
 
 struct AffineTensors {
-  Tensor weight;  // (rows, columns * bits / 32) U32
-  Tensor scales;  // (rows, columns / group_size)
-  Tensor biases;  // (rows, columns / group_size)
+  Tensor weight;  // (..., rows, columns * bits / 32) U32
+  Tensor scales;  // (..., rows, columns / group_size)
+  Tensor biases;  // (..., rows, columns / group_size)
 };
 
 /// Which row of the file becomes row i. llama-type files interleave the two rotary halves of each query and key head:
 /// (heads, dim / 2, 2) in the file is (heads, 2, dim / 2) in Hugging Face's order.
 struct RowOrder {
-  std::int64_t rows = 0;
+  std::int64_t rows = 0;   // of all matrices together, where a tensor has several
   std::int64_t heads = 0;  // 0: as in the file; otherwise rows is a multiple of 2 * heads
 
   [[nodiscard]] std::int64_t source(std::int64_t row) const {
@@ -62,8 +63,8 @@ struct RowOrder {
 /// throw.
 using RunAll = std::function<void(int count, const std::function<void(int)>& work)>;
 
-/// For types whose affine form has bits; the tensor is a matrix whose bytes are complete. About a second per three
-/// gigabytes and core.
+/// For types whose affine form has bits; the tensor is a matrix, or several, whose bytes are complete. About a second
+/// per three gigabytes and core.
 [[nodiscard]] AffineTensors repack_affine(const GgufTensor& tensor, const RowOrder& order, const RunAll& run_all);
 
 /// For the other types. A view of the file where nothing changes.

@@ -23,6 +23,7 @@ struct Parts {
   bool fuse_unk = false;
   bool byte_fallback = false;
   bool ignore_merges = false;
+  bool marks_spaces = false;  // the normalizer makes U+2581 of spaces, and nothing more
 };
 
 void append_quoted(std::string& out, std::string_view text) {
@@ -54,7 +55,20 @@ bool is_added(GgufTokenType type) {
   return type == GgufTokenType::kControl || type == GgufTokenType::kUserDefined || type == GgufTokenType::kUnknown;
 }
 
-void append_added_tokens(std::string& out, const GgufVocabulary& vocabulary) {
+/// Runs of spaces are found after the normalizer, in which a text's own U+2581 are spaces too, as in SentencePiece.
+bool is_marked(const GgufVocabulary& vocabulary, std::size_t id, const Parts& parts) {
+  return parts.marks_spaces && vocabulary.types[id] == GgufTokenType::kUserDefined && !vocabulary.tokens[id].empty() &&
+         vocabulary.tokens[id].find_first_not_of(' ') == std::string_view::npos;
+}
+
+void append_token(std::string& out, const GgufVocabulary& vocabulary, std::size_t id, const Parts& parts) {
+  if (!is_marked(vocabulary, id, parts)) return append_quoted(out, vocabulary.tokens[id]);
+  out += '"';
+  for (std::size_t i = 0; i < vocabulary.tokens[id].size(); ++i) out += "▁";
+  out += '"';
+}
+
+void append_added_tokens(std::string& out, const GgufVocabulary& vocabulary, const Parts& parts) {
   out += "\"added_tokens\":[";
   bool is_first = true;
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
@@ -62,8 +76,9 @@ void append_added_tokens(std::string& out, const GgufVocabulary& vocabulary) {
     if (!is_first) out += ',';
     is_first = false;
     out += "{\"id\":" + std::to_string(i) + ",\"content\":";
-    append_quoted(out, vocabulary.tokens[i]);
-    out += R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,)";
+    append_token(out, vocabulary, i, parts);
+    out += R"(,"single_word":false,"lstrip":false,"rstrip":false,)";
+    append_bool(out, "normalized", is_marked(vocabulary, i, parts));
     append_bool(out, "special", vocabulary.types[i] != GgufTokenType::kUserDefined);
     out.back() = '}';
   }
@@ -84,7 +99,7 @@ void append_model(std::string& out, const GgufVocabulary& vocabulary, const Merg
   out += "\"vocab\":{";
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     if (i > 0) out += ',';
-    append_quoted(out, vocabulary.tokens[i]);
+    append_token(out, vocabulary, i, parts);
     out += ':';
     out += std::to_string(i);
   }
@@ -143,7 +158,7 @@ std::string tokenizer_json(const GgufVocabulary& vocabulary, const Merges& merge
   std::string out;
   out.reserve(vocabulary.tokens.size() * 24 + merges.size() * 24 + 4096);
   out += R"({"version":"1.0","truncation":null,"padding":null,)";
-  append_added_tokens(out, vocabulary);
+  append_added_tokens(out, vocabulary, parts);
   out += "\"normalizer\":" + std::string(parts.normalizer) + ",\"pre_tokenizer\":" + std::string(parts.pre_tokenizer) +
          ",\"post_processor\":" + post_processor(vocabulary, info) + ",\"decoder\":" + std::string(parts.decoder) + ",";
   append_model(out, vocabulary, merges, parts);
@@ -246,6 +261,7 @@ Result<GgufTokenizer> read_sentencepiece(const GgufFile& file, const GgufVocabul
                                   R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]})"
                                 : R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})";
   parts.pre_tokenizer = "null";
+  parts.marks_spaces = !has_prefix;
   parts.decoder = has_prefix ? R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},)"
                                R"("content":" "},{"type":"ByteFallback"},{"type":"Fuse"},)"
                                R"({"type":"Strip","content":" ","start":1,"stop":0}]})"

@@ -31,6 +31,7 @@ std::optional<GgufBlock> gguf_block(std::uint32_t type) {
     case GgufType::kQ80: return GgufBlock{32, 34};    // half d, 32 signed bytes
     case GgufType::kQ4K: return GgufBlock{256, 144};  // half d, half dmin, 12 bytes of 6-bit scales and mins, nibbles
     case GgufType::kQ5K: return GgufBlock{256, 176};  // as Q4_K with 32 bytes of high bits before the nibbles
+    case GgufType::kMxfp4: return GgufBlock{32, 17};  // exponent, nibbles
     case GgufType::kQ6K: return GgufBlock{256, 210};  // 128 low nibbles, 64 high pairs, 16 signed scales, half d
   }
   return std::nullopt;

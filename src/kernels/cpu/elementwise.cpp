@@ -40,7 +40,8 @@ mx::array CpuKernels::gate_multiply(const mx::array& gate, const mx::array& up, 
   const auto loop = [&] {
     switch (activation) {
       case GateActivation::kSigmoid: return loops.sigmoid_multiply;
-      case GateActivation::kSilu: return loops.silu_multiply;
+      case GateActivation::kSilu:
+      case GateActivation::kPreciseSilu: return loops.silu_multiply;
       case GateActivation::kClampedSilu: return loops.clamped_silu_multiply;
       case GateActivation::kGeluTanh: return loops.gelu_multiply;
       case GateActivation::kIdentity: break;

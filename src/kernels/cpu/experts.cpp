@@ -36,7 +36,7 @@ class PackedExperts final : public Experts {
   std::vector<std::unique_ptr<PackedMatrix>> matrices_;
 };
 
-/// A token's logits as its experts and their weights.
+/// A token's logits as its experts, the likeliest first and of equals the first, and their weights.
 void route_token(std::span<const float> logits, const RoutingSpec& spec, std::vector<std::int32_t>& order,
                  std::int32_t* experts, float* weights) {
   order.resize(logits.size());
@@ -59,8 +59,9 @@ void route_token(std::span<const float> logits, const RoutingSpec& spec, std::ve
     return std::exp(logits[static_cast<std::size_t>(expert)] - largest);
   };
   float sum = 0;
-  const std::size_t num_summed = spec.normalized ? static_cast<std::size_t>(spec.top_k) : logits.size();
-  if (!spec.normalized) std::iota(order.begin(), order.end(), 0);  // an order of its own for every sum
+  const bool of_all = spec.weights == RoutingWeights::kSoftmax;
+  const std::size_t num_summed = of_all ? logits.size() : static_cast<std::size_t>(spec.top_k);
+  if (of_all) std::iota(order.begin(), order.end(), 0);  // an order of its own for every sum
   for (std::size_t i = 0; i < num_summed; ++i) sum += exponential(order[i]);
   for (int i = 0; i < spec.top_k; ++i) weights[i] = exponential(experts[i]) / sum;
 }

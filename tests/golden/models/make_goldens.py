@@ -1,9 +1,11 @@
-"""Tiny seeded checkpoints per family, and what mlx-lm computes from them in float32.
+"""Tiny seeded checkpoints per family, and what mlx-lm computes from them, in float32 and in their own type.
 
-usage: make_goldens.py [--only NAME...] [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
+usage: make_goldens.py [--only NAME...] [--exact] [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
 
 Writes, beside this file, one folder per variant: config.json, *.safetensors and expected.safetensors with `tokens`
-(n) and teacher-forced `logits` (n, vocab). Every variant has real structure: grouped heads, a head_dim that is not
+(n) and teacher-forced `logits` (n, vocab), and exact.safetensors with the same `logits` in the checkpoint's own type
+and, of its greedy continuation, `answer` (m) and `answer_logits` (m, vocab). --exact makes the latter file only, from
+checkpoints that are there. Every variant has real structure: grouped heads, a head_dim that is not
 hidden / heads, prompts longer than the original context of its rope scaling, weights that differ per layer.
 
 With --mlx FOLDER (the starter model as an MLX checkpoint) it also writes starter_greedy.json: greedy continuations of
@@ -18,6 +20,7 @@ import shutil
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_map_with_path
+from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
@@ -124,6 +127,29 @@ def make_variant(seed, name):
     print(f"{name}: {size / 1000:.0f} kB, logits std {logits.std().item():.2f}")
 
 
+def make_exact(name, num_answers=24):
+    nn.gelu = nn.gelu_approx  # see make_variant
+    folder = HERE / name
+    model, config = load_model(folder)
+    if "quantization" not in config and any("switch" in path for path, _ in model.named_modules()):
+        model.set_dtype(mx.float32)  # on a CPU MLX multiplies dense experts in no other type
+    tokens = mx.load(str(folder / "expected.safetensors"))["tokens"]
+    logits = model(tokens[None], cache=make_prompt_cache(model))[0]
+    seen = []
+
+    def listen(_, row):
+        seen.append(row[0])
+        return row
+
+    steps = generate_step(tokens, model, max_tokens=num_answers, logits_processors=[listen])
+    answer = [token for token, _ in steps]
+    mx.save_safetensors(
+        str(folder / "exact.safetensors"),
+        {"logits": logits, "answer": mx.array(answer, mx.int32), "answer_logits": mx.stack(seen[:num_answers])},
+    )
+    print(f"{name}: {logits.dtype}, answer {answer[:8]}")
+
+
 PROMPTS = [
     "What is the capital of France?",
     "Write a haiku about the sea.",
@@ -171,9 +197,12 @@ def make_starter(folder):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), help="variants to make instead of all")
+    parser.add_argument("--exact", action="store_true", help="exact.safetensors only")
     parser.add_argument("--mlx", help="the starter model as an MLX checkpoint folder with its tokenizer.json")
     arguments = parser.parse_args()
     for name in arguments.only or VARIANTS:
-        make_variant(SEEDS[name], name)
+        if not arguments.exact:
+            make_variant(SEEDS[name], name)
+        make_exact(name)
     if arguments.mlx:
         make_starter(arguments.mlx)

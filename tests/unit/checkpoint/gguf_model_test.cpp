@@ -285,7 +285,8 @@ TEST(GgufModelTest, RotaryScalingKeepsItsTypeForWhoeverUsesIt) {
 TEST(GgufModelTest, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_EQ(message(GgufBuilder()), "m.gguf: metadata 'general.architecture' is missing");
   EXPECT_EQ(message(GgufBuilder().string("general.architecture", "rwkv6")),
-            "m.gguf: the architecture 'rwkv6' is not supported; known are llama, qwen2, qwen3");
+            "m.gguf: the architecture 'rwkv6' is not supported; known are gemma3, gpt-oss, llama, phi3, qwen2, qwen3, "
+            "qwen3moe");
   EXPECT_EQ(message(GgufBuilder().string("general.architecture", "llama")),
             "m.gguf: metadata 'llama.embedding_length' is missing");
   EXPECT_EQ(message(tiny_llama().u32("llama.rope.dimension_count", 2)),
@@ -298,7 +299,7 @@ TEST(GgufModelTest, WhatIsNotUnderstoodIsRefusedByName) {
             "m.gguf: tensor 'blk.0.ssm_a' is not known for the architecture 'llama'");
   EXPECT_EQ(message(tiny_llama().tensor_at("output.weight", {256, 4}, 16, 0)),
             "m.gguf: tensor 'output.weight' has the type IQ2_XXS, which is not supported; known are F32, F16, BF16, "
-            "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K");
+            "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K and MXFP4");
   EXPECT_THAT(message(tiny_llama().tensor_at("output.weight", {256, 4}, 77, 0)), HasSubstr("has the type type 77"));
   EXPECT_EQ(message(tiny_llama().tensor("blk.0.attn_v.bias", {32}, GgufType::kQ80, std::string(34, 'q'))),
             "m.gguf: tensor 'blk.0.attn_v.bias' has the quantized type Q8_0 but is not a matrix");

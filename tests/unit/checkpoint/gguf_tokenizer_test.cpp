@@ -58,7 +58,7 @@ TEST(GgufTokenizerTest, AByteLevelVocabularyBecomesTokenizerJson) {
   EXPECT_EQ(value.at("post_processor"), json::value(nullptr));
 }
 
-TEST(GgufTokenizerTest, ControlTokensAreSpecialAndUserDefinedOnesAreWholeButOrdinary) {
+TEST(GgufTokenizerTest, ControlTokensAreSpecialAndUserDefinedOnesAreWholeButOrdinary) {  // user case 17
   const json::value value = read_json(byte_level());
   const auto added = [](int id, std::string_view content, bool special) {
     return json::value{{"id", id},
@@ -100,7 +100,7 @@ TEST(GgufTokenizerTest, LlamaVocabulariesAddBosUnlessToldNotTo) {
   EXPECT_EQ(read_json(byte_level("llama-bpe")).at("model").at("ignore_merges"), json::value(true));
 }
 
-TEST(GgufTokenizerTest, EveryEndOfTurnEndsAGeneration) {
+TEST(GgufTokenizerTest, EveryEndOfTurnEndsAGeneration) {  // user case 7
   const auto ids = [](const GgufBuilder& builder) { return read(builder)->info.eos_ids; };
   EXPECT_EQ(ids(byte_level()), std::vector<TokenId>{5});
   EXPECT_EQ(ids(byte_level().u32("tokenizer.ggml.eot_token_id", 4).u32("tokenizer.ggml.eom_token_id", 0)),
@@ -202,6 +202,31 @@ TEST(SentencePieceTest, ThePrefixSpaceIsAddedAndStrippedOnlyIfAskedFor) {
   EXPECT_EQ(without.at("normalizer"), *parse_json(R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})"));
   EXPECT_EQ(without.at("decoder").at("decoders").as_array().size(), 3U);
   EXPECT_EQ(without.at("model").at("merges"), *parse_json(R"([["a","b"]])"));
+}
+
+// Gemma's: the file has runs of spaces as such, and a text may have U+2581 in their place.
+TEST(SentencePieceTest, RunsOfSpacesAreFoundAfterTheNormalizer) {
+  const auto read_with = [](bool has_prefix) {
+    GgufBuilder builder;
+    builder.string("tokenizer.ggml.model", "llama")
+        .strings("tokenizer.ggml.tokens", {"<unk>", "  ", "<a b>"})
+        .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufBuilder::kI32, {2, 4, 4})
+        .numbers<float>("tokenizer.ggml.scores", GgufBuilder::kF32, {0, 0, 0})
+        .u32("tokenizer.ggml.unknown_token_id", 0)
+        .boolean("tokenizer.ggml.add_bos_token", false)
+        .boolean("tokenizer.ggml.add_space_prefix", has_prefix);
+    return read_json(builder);
+  };
+  const json::value marked = read_with(false);
+  const json::array& tokens = marked.at("added_tokens").as_array();
+  EXPECT_EQ(tokens[1].at("content"), json::value("▁▁"));
+  EXPECT_EQ(tokens[1].at("normalized"), json::value(true));
+  EXPECT_EQ(tokens[2].at("content"), json::value("<a b>"));
+  EXPECT_EQ(tokens[2].at("normalized"), json::value(false));
+  EXPECT_EQ(marked.at("model").at("vocab").at("▁▁"), json::value(1));
+  const json::value whole = read_with(true);  // the normalizer would put a space before each
+  EXPECT_EQ(whole.at("added_tokens").at(1).at("content"), json::value("  "));
+  EXPECT_EQ(whole.at("added_tokens").at(1).at("normalized"), json::value(false));
 }
 
 TEST(SentencePieceTest, ScoresMustBeThere) {

@@ -1,5 +1,6 @@
 // The engine on real architectures with this machine's kernels: what a request gets alone, it gets, to the bit of its
 // logprobs, in a batch, with its prompt cut anywhere, and after it was preempted.
+#include <mlx/device.h>
 #include <mlx/memory.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "engine/checkpoint_loader.h"
 #include "engine/model_memory.h"
 #include "unit/engine/engine_fixture.h"
+#include "unit/models/golden.h"
 
 namespace redpoll::engine {
 namespace {
@@ -138,7 +140,30 @@ TEST_P(GoldenEngineTest, IsLookedAtAsItIsLoaded) {
   EXPECT_GT(outlook->weight_bytes, 0U);
 }
 
-/// Stock operations are lazy: what a step leaves unevaluated must not pile up from step to step.
+// Beside others, whose prompts come in the same steps.
+TEST_P(GoldenEngineTest, TheExactTierGivesMlxLmsAnswerInABatchToo) {
+  if (mlx::core::default_device() != mlx::core::Device::cpu) GTEST_SKIP() << "the files were made on a CPU";
+  const auto folder = test::kGoldens / GetParam();
+  if (GetParam() == "qwen3_5_moe_bf16" || GetParam() == "gemma4_experts_bf16") {
+    GTEST_SKIP() << "MLX does not multiply their experts on a CPU";
+  }
+  const auto tokens = test::values_of<TokenId>(*test::read_tensors(folder / "expected.safetensors").read("tokens"));
+  const auto answer = test::values_of<TokenId>(*test::read_tensors(folder / "exact.safetensors").read("answer"));
+  const auto engine = start({.max_batch = 3,
+                             .step_tokens = 2 * kernels::kExactPromptChunk + 3,
+                             .exact = true,
+                             .block_tokens = 8,
+                             .context_length = 96},
+                            {.exact = true});
+  std::vector<Running> together;
+  for (int i = 0; i < 4; ++i) {
+    together.push_back(submit(*engine, i == 1 ? make_request(tokens, static_cast<int>(answer.size())) : make(i)));
+  }
+  for (const Running& running : together) ASSERT_TRUE(running.events->wait_until_done());
+  EXPECT_EQ(together[1].events->collected().ids(), answer);
+}
+
+/// Stock operations are lazy: what a step leaves unevaluated must not pile up from step to step (user case 61).
 TEST_P(GoldenEngineTest, ReferenceKernelsAnswerTheSameAndKeepNothing) {
   const auto engine =
       start({.max_batch = 1, .step_tokens = 64, .block_tokens = 8, .context_length = 96}, {.reference = true});

@@ -169,7 +169,8 @@ TEST_P(ElementwiseTest, LetsNotANumberThroughAndInfinitySaturate) {
 RopeSpec rope_spec(int head_dim, int dims, bool interleaved) {
   RopeSpec spec{.head_dim = head_dim, .dims = dims, .interleaved = interleaved, .inverse_frequencies = {}};
   for (int i = 0; i < dims / 2; ++i) {
-    spec.inverse_frequencies.push_back(std::pow(1e5F, -2.0F * static_cast<float>(i) / static_cast<float>(dims)));
+    spec.periods.push_back(std::pow(1e5F, 2.0F * static_cast<float>(i) / static_cast<float>(dims)));
+    spec.inverse_frequencies.push_back(1.0F / spec.periods.back());
   }
   return spec;
 }

@@ -1,5 +1,8 @@
 // Mixtures of experts: who is chosen, with what weight, and what their sum is.
+#include <algorithm>
+#include <functional>
 #include <set>
+#include <span>
 
 #include "unit/kernels/fixtures.h"
 
@@ -22,25 +25,49 @@ std::vector<std::unique_ptr<Kernels>> both_kernels() {
   return kernels;
 }
 
-TEST(RoutingTest, ChoosesTheLargestAndOfEqualsTheFirst) {
-  const mx::array logits({0.0F, 3.0F, 1.0F, 3.0F, 2.0F, 3.0F, -1.0F, -1.0F, -1.0F, -1.0F, -1.0F, -1.0F}, {2, 6});
-  for (const auto& kernels : both_kernels()) {
-    const Routing routing = kernels->route(logits, {.top_k = 2});
-    EXPECT_EQ(ids_of(routing.experts), (std::vector<std::int32_t>{1, 3, 0, 1})) << kernels->name();
-    for (const float weight : floats_of(routing.weights)) EXPECT_FLOAT_EQ(weight, 0.5F);
+/// Experts of each token by descending weight, as (expert, weight): kernel sets name them in orders of their own.
+std::vector<std::pair<std::int32_t, float>> by_weight(const Routing& routing) {
+  const std::vector<std::int32_t> experts = ids_of(routing.experts);
+  const std::vector<float> weights = floats_of(routing.weights);
+  std::vector<std::pair<std::int32_t, float>> chosen;
+  for (std::size_t i = 0; i < experts.size(); ++i) chosen.emplace_back(experts[i], weights[i]);
+  const auto top_k = static_cast<std::size_t>(routing.experts.shape(1));
+  for (std::size_t first = 0; first < chosen.size(); first += top_k) {
+    std::ranges::sort(std::span(chosen).subspan(first, top_k), std::greater<>(),
+                      &std::pair<std::int32_t, float>::second);
   }
+  return chosen;
+}
+
+TEST(RoutingTest, ChoosesTheLargest) {
+  const mx::array logits({0.0F, 3.0F, 1.0F, 3.0F, 2.0F, 2.5F, -1.0F, -1.0F, -1.0F, -1.0F, -1.0F, -1.0F}, {2, 6});
+  for (const auto& kernels : both_kernels()) {
+    const auto chosen = by_weight(kernels->route(logits, {.top_k = 2}));
+    EXPECT_EQ((std::set{chosen[0].first, chosen[1].first}), (std::set{1, 3})) << kernels->name();
+    EXPECT_NE(chosen[2].first, chosen[3].first);
+    for (const auto& [expert, weight] : chosen) EXPECT_FLOAT_EQ(weight, 0.5F);
+  }
+}
+
+TEST(RoutingTest, OfEqualsTheFirstAreChosenOnACpu) {
+  const mx::array logits({0.0F, 3.0F, 1.0F, 3.0F, 2.0F, 3.0F, -1.0F, -1.0F, -1.0F, -1.0F, -1.0F, -1.0F}, {2, 6});
+  const Routing routing = make_kernels({.num_threads = 2})->route(logits, {.top_k = 2});
+  EXPECT_EQ(ids_of(routing.experts), (std::vector<std::int32_t>{1, 3, 0, 1}));
 }
 
 TEST(RoutingTest, WeightsAreSharesOfTheChosenOrOfAll) {
   const mx::array logits({0.0F, std::log(2.0F), std::log(4.0F), 0.0F}, {1, 4});
   for (const auto& kernels : both_kernels()) {
-    const Routing chosen = kernels->route(logits, {.top_k = 2, .normalized = true});
-    EXPECT_EQ(ids_of(chosen.experts), (std::vector<std::int32_t>{2, 1}));
-    EXPECT_NEAR(floats_of(chosen.weights)[0], 4.0 / 6, 1e-6);
-    EXPECT_NEAR(floats_of(chosen.weights)[1], 2.0 / 6, 1e-6);
-    const Routing all = kernels->route(logits, {.top_k = 2, .normalized = false});
-    EXPECT_NEAR(floats_of(all.weights)[0], 4.0 / 8, 1e-6);
-    EXPECT_NEAR(floats_of(all.weights)[1], 2.0 / 8, 1e-6);
+    for (const RoutingWeights weights : {RoutingWeights::kNormalizedSoftmax, RoutingWeights::kSoftmaxOfChosen}) {
+      const auto chosen = by_weight(kernels->route(logits, {.top_k = 2, .weights = weights}));
+      EXPECT_EQ(chosen[0].first, 2);
+      EXPECT_EQ(chosen[1].first, 1);
+      EXPECT_NEAR(chosen[0].second, 4.0 / 6, 1e-6);
+      EXPECT_NEAR(chosen[1].second, 2.0 / 6, 1e-6);
+    }
+    const auto all = by_weight(kernels->route(logits, {.top_k = 2, .weights = RoutingWeights::kSoftmax}));
+    EXPECT_NEAR(all[0].second, 4.0 / 8, 1e-6);
+    EXPECT_NEAR(all[1].second, 2.0 / 8, 1e-6);
   }
 }
 
@@ -48,9 +75,9 @@ TEST(RoutingTest, ExpertsMayHaveScalesOfTheirOwn) {
   const mx::array logits({0.0F, std::log(2.0F), std::log(4.0F), 0.0F}, {1, 4});
   const RoutingSpec spec{.top_k = 2, .expert_scales = mx::array({1.0F, 10.0F, 100.0F, 1.0F}, {4})};
   for (const auto& kernels : both_kernels()) {
-    const Routing routing = kernels->route(logits, spec);
-    EXPECT_NEAR(floats_of(routing.weights)[0], 400.0 / 6, 1e-4) << kernels->name();
-    EXPECT_NEAR(floats_of(routing.weights)[1], 20.0 / 6, 1e-5);
+    const auto chosen = by_weight(kernels->route(logits, spec));
+    EXPECT_NEAR(chosen[0].second, 400.0 / 6, 1e-4) << kernels->name();
+    EXPECT_NEAR(chosen[1].second, 20.0 / 6, 1e-5);
   }
 }
 

@@ -17,6 +17,7 @@ struct FedSequence {
   int num_computed = 0;
   std::vector<std::int32_t> blocks;
   int state = 0;  // of recurrent layers
+  int num_prompt_tokens = 0;
 };
 
 /// Adds the next `num_tokens` tokens of `sequence` to `batch`, wanting logits for each of them.
@@ -27,6 +28,7 @@ inline void feed(kernels::RaggedBatch& batch, FedSequence& sequence, int num_tok
                         .num_computed = sequence.num_computed,
                         .first_block = static_cast<int>(batch.block_ids.size()),
                         .num_blocks = static_cast<int>(sequence.blocks.size()),
+                        .num_prompt_tokens = sequence.num_prompt_tokens,
                         .state = sequence.state});
   batch.block_ids.insert(batch.block_ids.end(), sequence.blocks.begin(), sequence.blocks.end());
   for (int i = 0; i < num_tokens; ++i) {

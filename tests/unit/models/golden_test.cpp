@@ -1,19 +1,15 @@
 // Every tiny checkpoint of tests/golden/models against the logits that mlx-lm computed from it in float32, for each
-// kernel set; and on the CPU set the same bits alone, in a batch and for any way to cut the prompt.
+// kernel set, and to the bit in its own type, for the exact tier; and on the CPU set the same bits alone, in a batch
+// and for any way to cut the prompt.
 #include <gmock/gmock.h>
 #include <mlx/device.h>
 #include <mlx/ops.h>
-#include <mlx/transforms.h>
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
+#include <bit>
+#include <set>
 
-#include "base/file.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
-#include "models/registry.h"
-#include "unit/models/batches.h"
+#include "unit/models/golden.h"
 
 namespace redpoll {
 namespace {
@@ -22,69 +18,15 @@ namespace fs = std::filesystem;
 namespace mx = mlx::core;
 using test::FedSequence;
 using test::feed;
+using test::Golden;
+using test::kGoldens;
+using test::load_golden;
 using test::make_blocks;
-
-const fs::path kGoldens = fs::path(REDPOLL_TEST_DATA) / "golden" / "models";
-
-struct Golden {
-  checkpoint::Checkpoint checkpoint;
-  std::vector<TokenId> tokens;
-  std::vector<float> logits;  // (tokens, vocab)
-};
-
-template <typename T>
-std::vector<T> values_of(const checkpoint::Tensor& tensor) {
-  std::vector<T> values(tensor.bytes.size() / sizeof(T));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
-}
-
-Golden load_golden(const std::string& name) {
-  auto opened = checkpoint::open_checkpoint(kGoldens / name);
-  EXPECT_TRUE(opened) << opened.error().message;
-  const auto file = MappedFile::open(kGoldens / name / "expected.safetensors");
-  EXPECT_TRUE(file) << file.error().message;
-  checkpoint::ParameterMap expected;
-  const Status read = checkpoint::read_safetensors((*file)->bytes(), *file, name, expected);
-  EXPECT_TRUE(read) << read.error().message;
-  return {std::move(*opened), values_of<TokenId>(*expected.read("tokens")), values_of<float>(*expected.read("logits"))};
-}
-
-/// A model with a cache of its own; `run` gives the logits of every token of the batch.
-class Runner {
- public:
-  Runner(const checkpoint::Checkpoint& checkpoint, const kernels::KernelOptions& options)
-      : kernels_(kernels::make_kernels(options)) {
-    auto made = models::make_model(checkpoint, *kernels_);
-    EXPECT_TRUE(made) << made.error().message;
-    model_ = std::move(*made);
-    cache_.emplace(test::make_cache(*kernels_, model_->info().layers, 64));
-  }
-
-  std::vector<float> run(const kernels::RaggedBatch& batch) {
-    nn::ForwardContext context{*kernels_, batch, cache_->layers(), cache_->states()};
-    mx::array logits = mx::contiguous(model_->forward(context));
-    mx::eval(logits);
-    return {logits.data<float>(), logits.data<float>() + logits.size()};
-  }
-
- private:
-  std::unique_ptr<kernels::Kernels> kernels_;
-  std::unique_ptr<models::Model> model_;
-  std::optional<cache::KvCache> cache_;
-};
-
-std::vector<float> run_in_chunks(Runner& runner, FedSequence sequence, int chunk) {
-  std::vector<float> logits;
-  while (sequence.num_computed < static_cast<int>(sequence.tokens.size())) {
-    kernels::RaggedBatch batch;
-    const int left = static_cast<int>(sequence.tokens.size()) - sequence.num_computed;
-    feed(batch, sequence, std::min(chunk, left));
-    const auto part = runner.run(batch);
-    logits.insert(logits.end(), part.begin(), part.end());
-  }
-  return logits;
-}
+using test::read_tensors;
+using test::run_in_chunks;
+using test::Runner;
+using test::values_of;
+using test::widened;  // of tensors
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
@@ -113,6 +55,75 @@ void expect_logits(const Golden& golden, const kernels::KernelOptions& options, 
 
 TEST_P(GoldenTest, ReferenceKernelsMatchMlxLm) {
   expect_logits(load_golden(GetParam()), {.num_threads = 1, .reference = true}, 33, bound_of_float32());
+}
+
+/// Dense and not of float32, which MLX does not multiply on a CPU.
+bool has_narrow_experts(const checkpoint::Checkpoint& checkpoint) {
+  return std::ranges::any_of(checkpoint.parameters.names(), [&](const std::string& name) {
+    return name.contains("switch_") && name.ends_with("up_proj.weight") &&
+           checkpoint.parameters.read(name)->dtype != checkpoint::DType::kU32;
+  });
+}
+
+/// All tensors in float32; there must be no others.
+checkpoint::Checkpoint widened(const checkpoint::Checkpoint& narrow) {
+  checkpoint::Checkpoint wide;
+  wide.path = narrow.path;
+  wide.config = narrow.config;
+  for (const std::string& name : narrow.parameters.names()) {
+    const mx::array values = mx::astype(test::array_of(*narrow.parameters.read(name)), mx::float32);
+    EXPECT_TRUE(wide.parameters.insert(name, test::tensor_of(values)));
+  }
+  return wide;
+}
+
+void expect_bits(const std::vector<float>& got, const std::vector<float>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  float worst = 0;
+  std::size_t num_different = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(got[i]) != std::bit_cast<std::uint32_t>(want[i])) ++num_different;
+    worst = std::max(worst, std::abs(got[i] - want[i]));
+  }
+  EXPECT_EQ(num_different, 0U) << "of " << got.size() << ", the worst by " << worst;
+}
+
+// As mlx-lm generates: all of the prompt but its last token, that token, and each that was chosen.
+TEST_P(GoldenTest, ExactKernelsGiveTheBitsOfMlxLm) {
+  if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "the files were made on a CPU";
+  Golden golden = load_golden(GetParam());
+  checkpoint::ParameterMap exact = read_tensors(kGoldens / GetParam() / "exact.safetensors");
+  if (has_narrow_experts(golden.checkpoint)) golden.checkpoint = widened(golden.checkpoint);
+  Runner at_once(golden.checkpoint, {.exact = true});
+  const int num_prompt_tokens = static_cast<int>(golden.tokens.size());
+  const FedSequence prompt{.tokens = golden.tokens,
+                           .blocks = make_blocks(golden.tokens.size(), 3, 2),
+                           .num_prompt_tokens = num_prompt_tokens};
+  expect_bits(run_in_chunks(at_once, prompt, 1000), widened(*exact.read("logits")));
+
+  Runner generating(golden.checkpoint, {.exact = true});
+  FedSequence sequence = prompt;
+  const auto answer = values_of<TokenId>(*exact.read("answer"));
+  sequence.tokens.insert(sequence.tokens.end(), answer.begin(), answer.end() - 1);
+  sequence.blocks = make_blocks(sequence.tokens.size(), 0, 1);
+  std::vector<float> got;
+  for (int chunk = num_prompt_tokens - 1; sequence.num_computed < static_cast<int>(sequence.tokens.size()); chunk = 1) {
+    kernels::RaggedBatch batch;
+    feed(batch, sequence, chunk);
+    const auto logits = generating.run(batch);
+    if (sequence.num_computed >= num_prompt_tokens) got.insert(got.end(), logits.begin(), logits.end());
+  }
+  expect_bits(got, widened(*exact.read("answer_logits")));
+}
+
+TEST(ExactTierTest, ExpertsThatMlxDoesNotMultiplyAreRefusedByName) {
+  if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "a GPU multiplies them";
+  const Golden golden = load_golden("gemma4_experts_bf16");
+  const auto kernels = kernels::make_kernels({.exact = true});
+  const auto model = models::make_model(golden.checkpoint, *kernels);
+  ASSERT_FALSE(model);
+  EXPECT_THAT(model.error().message,
+              testing::HasSubstr("dense experts of a type that MLX does not multiply on a CPU (--exact wants to)"));
 }
 
 TEST_P(GoldenTest, FastKernelsMatchMlxLm) {
@@ -194,55 +205,6 @@ TEST(WrappedModelTest, TheTextPartOfAModelOfTextAndMoreIsTheSame) {
     Runner part(whole, options);
     EXPECT_EQ(run_in_chunks(part, sequence, 1000), expected) << prefix;
   }
-}
-
-/// `values` as a tensor of float32.
-checkpoint::Tensor tensor_of(std::vector<float> values, std::vector<std::int64_t> shape) {
-  const auto kept = std::make_shared<const std::vector<float>>(std::move(values));
-  return checkpoint::make_tensor(checkpoint::DType::kF32, std::move(shape), std::as_bytes(std::span(*kept)), kept);
-}
-
-std::vector<float> floats_of(const checkpoint::Tensor& tensor) {
-  std::vector<float> values;
-  for (const std::uint16_t half : values_of<std::uint16_t>(tensor)) {  // bfloat16
-    values.push_back(std::bit_cast<float>(std::uint32_t{half} << 16U));
-  }
-  return values;
-}
-
-/// As its authors publish Qwen3.5: other names, norms whose weights lack one, convolutions (channels, 1, size).
-checkpoint::Checkpoint as_published(const checkpoint::Checkpoint& mlx) {
-  checkpoint::Checkpoint whole;
-  whole.path = mlx.path;
-  whole.config = mlx.config;
-  for (const std::string& name : mlx.parameters.names()) {
-    constexpr std::string_view kMlxPrefix = "language_model.model.";
-    const bool in_model = name.starts_with(kMlxPrefix);
-    const std::string stored = in_model ? "model.language_model." + name.substr(kMlxPrefix.size())
-                                        : name.substr(std::strlen("language_model."));
-    checkpoint::Tensor tensor = *mlx.parameters.read(name);
-    if (name.ends_with("conv1d.weight")) {
-      tensor.shape = {tensor.shape[0], 1, tensor.shape[1]};
-    } else if (name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) {
-      std::vector<float> values = floats_of(tensor);
-      for (float& value : values) value -= 1;
-      tensor = tensor_of(values, tensor.shape);
-    }
-    EXPECT_TRUE(whole.parameters.insert(stored, std::move(tensor)));
-  }
-  EXPECT_TRUE(whole.parameters.insert("mtp.norm.weight", tensor_of({1, 2}, {2})));
-  return whole;
-}
-
-TEST(PublishedLayoutTest, Qwen35OfItsAuthorsIsTheSame) {
-  const Golden golden = load_golden("qwen3_5_moe_bf16");
-  const checkpoint::Checkpoint published = as_published(golden.checkpoint);
-  const kernels::KernelOptions options{.num_threads = 1, .kv_type = kernels::KvType::kF32};
-  Runner runner(published, options);
-  const auto got = run_in_chunks(runner, {golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)}, 1000);
-  float worst = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - golden.logits[i]));
-  EXPECT_LT(worst, bound_of_float32());
 }
 
 TEST(FamiliesTest, EachHasAGoldenOrIsAnotherName) {
