@@ -20,7 +20,7 @@ json::array requests_json(const std::vector<RequestStats>& requests) {
 }  // namespace
 
 std::string format_stats(const Stats& stats) {
-  const auto& [server, engine, requests, kv, memory] = stats;
+  const auto& [server, engine, requests, kv, prompts, memory] = stats;
   return dump_json({{"server",
                      {{"version", server.version},
                       {"model", server.model},
@@ -41,6 +41,13 @@ std::string format_stats(const Stats& stats) {
                       {"bytes_total", kv.bytes_total},
                       {"bytes_used", kv.bytes_used},
                       {"scheme", kv.scheme}}},
+                    {"prompt_cache",
+                     {{"entries", prompts.entries},
+                      {"bytes", prompts.bytes},
+                      {"max_bytes", prompts.max_bytes},
+                      {"hits", prompts.hits},
+                      {"misses", prompts.misses},
+                      {"hit_tokens", prompts.hit_tokens}}},
                     {"memory",
                      {{"budget_bytes", memory.budget_bytes},
                       {"weights_bytes", memory.weights_bytes},

@@ -41,6 +41,14 @@ struct Stats {
     std::string scheme;
   } kv;
   struct {
+    int entries = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t max_bytes = 0;
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    std::uint64_t hit_tokens = 0;
+  } prompt_cache;
+  struct {
     std::uint64_t budget_bytes = 0;
     std::uint64_t weights_bytes = 0;
     std::uint64_t kv_bytes = 0;

@@ -176,6 +176,7 @@ json::object spread_json(const Spread& spread) {
 Result<EngineBenchReport> run_engine_bench(EngineBenchOptions options, const server::Progress& progress) {
   options.engine.max_batch = options.batches.empty() ? 1 : std::ranges::max(options.batches);
   options.engine.max_queue = options.engine.max_batch;
+  options.engine.prompt_cache_gb = 0;  // every prompt is to be computed
   ASSIGN_OR_RETURN(const server::ModelLocation location,
                    server::locate_model(options.model, server::ModelPlaces::from_environment()));
   ASSIGN_OR_RETURN(const std::shared_ptr<server::ServedModel> model,

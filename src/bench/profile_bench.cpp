@@ -148,6 +148,7 @@ Result<ProfileReport> run_profile_bench(EngineBenchOptions options, const server
   }
   options.engine.max_batch = options.batches.empty() ? 1 : std::ranges::max(options.batches);
   options.engine.max_queue = options.engine.max_batch;
+  options.engine.prompt_cache_gb = 0;  // every prompt is to be computed
   const int threads = options.engine.threads > 0 ? options.engine.threads : kernels::cpu::num_usable_cores();
   ASSIGN_OR_RETURN(const server::ModelLocation location,
                    server::locate_model(options.model, server::ModelPlaces::from_environment()));

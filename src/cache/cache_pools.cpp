@@ -1,5 +1,6 @@
 #include "cache/cache_pools.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -13,6 +14,11 @@ CachePools::CachePools(int block_tokens, std::span<const GroupPool> groups)
 
 int CachePools::num_used() const {
   return std::transform_reduce(pools_.begin(), pools_.end(), 0, std::plus<>(), std::mem_fn(&BlockPool::num_used));
+}
+
+bool CachePools::can_go_back() const {
+  return std::ranges::all_of(
+      groups_, [](const GroupPool& group) { return group.kind == CacheKind::kAttention && group.window == 0; });
 }
 
 Status CachePools::check_integrity() const {

@@ -44,6 +44,12 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
       .or_else("75 % of memory")
       .value_name = "GB";
+  if (batching == Batching::kMany) {
+    flags
+        .number("--prompt-cache", settings.prompt_cache_gb, {0, 1e6},
+                "GiB of that to keep prompts in that may come again; 0 keeps none")
+        .value_name = "GB";
+  }
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,
              "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU, from exact to fast")

@@ -112,7 +112,7 @@ void Delivery::finish(Sequence& sequence, FinishReason reason) {
   send(sequence, FinishEvent{.choice = sequence.choice,
                              .reason = reason,
                              .prompt_tokens = sequence.num_prompt_tokens(),
-                             .cached_tokens = 0,
+                             .cached_tokens = sequence.num_cached,
                              .completion_tokens = sequence.num_generated(),
                              .timings = timings_of(sequence)});
 }
@@ -137,7 +137,9 @@ void Delivery::fail(const ActiveRequest& failed, const std::vector<std::unique_p
   GenerationEvent event = ErrorEvent{.error = error};
   make_room(1);
   for (const auto& sequence : all) {
-    if (sequence->active.get() == &failed) sequence->state = SequenceState::kEnded;
+    if (sequence->active.get() != &failed) continue;
+    sequence->state = SequenceState::kEnded;
+    sequence->cache.release();  // nobody is to go on from it
   }
   outbox_.push_back({.to = failed.request.events, .event = std::move(event)});
 }

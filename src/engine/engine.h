@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/cache_groups.h"
+#include "cache/prompt_cache.h"
 #include "engine/context_limit.h"
 #include "engine/request.h"
 
@@ -36,6 +37,7 @@ struct EngineOptions {
   int block_tokens = 32;                           // tokens per cache block
   int context_length = 0;                          // 0: the model's, as memory allows
   std::size_t memory_budget_bytes = 0;             // weights, cache and a step; 0: 75 % of what this process may use
+  std::size_t prompt_cache_bytes = 0;              // of that, for what has ended; 0: nothing is kept. Not with `exact`.
   std::shared_ptr<StepProfile> profile = nullptr;  // set: told where the time of steps goes
 };
 
@@ -81,6 +83,7 @@ struct EngineStats {
   int blocks_used = 0;
   std::size_t kv_bytes_total = 0;
   std::size_t kv_bytes_used = 0;
+  cache::PromptCacheStats prompt_cache;
   std::size_t weight_bytes = 0;
   std::size_t step_bytes = 0;  // activations and logits of a full step, estimated
   std::size_t memory_budget_bytes = 0;

@@ -35,6 +35,15 @@ cache::CachePools make_pools(const MemoryPlan& plan, int block_tokens) {
   return {block_tokens, groups};
 }
 
+std::vector<std::size_t> bytes_per_block(const MemoryPlan& plan) {
+  std::vector<std::size_t> bytes;
+  for (const GroupCost& cost : plan.groups) bytes.push_back(cost.bytes_per_block);
+  return bytes;
+}
+
+/// None for the exact tier: mlx-lm computes every prompt from its beginning.
+bool keeps_prompts(const EngineOptions& options) { return options.prompt_cache_bytes > 0 && !options.exact; }
+
 std::string message_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
@@ -59,7 +68,9 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
       scheduler_({.max_batch = options.max_batch,
                   .step_tokens = options.step_tokens,
                   .prompt_chunk = options.exact ? kernels::kExactPromptChunk : 0},
-                 pools_),
+                 pools_,
+                 keeps_prompts(options) ? &prompts_.emplace(pools_, bytes_per_block(plan), options.prompt_cache_bytes)
+                                        : nullptr),
       delivery_(clock) {
   const models::ModelInfo& info = runner_.info();
   stats_.block_tokens = options.block_tokens;
@@ -172,7 +183,12 @@ void EngineLoop::check_integrity() const {
 #ifndef NDEBUG
   const Status status = pools_.check_integrity();
   CHECK(status, status.error().message);
-  CHECK(!scheduler_.sequences().empty() || pools_.num_used() == 0, "blocks are held by nobody");
+  if (prompts_) {
+    const Status tree = prompts_->check_integrity();
+    CHECK(tree, tree.error().message);
+  }
+  const bool is_held = !scheduler_.sequences().empty() || (prompts_ && !prompts_->empty());
+  CHECK(is_held || pools_.num_used() == 0, "blocks are held by nobody");
 #endif
 }
 
@@ -349,6 +365,7 @@ void EngineLoop::publish() {
     const auto num_used = static_cast<std::size_t>(pools_.pool(group).num_used());
     stats_.kv_bytes_used += num_used * plan_.groups[static_cast<std::size_t>(group)].bytes_per_block;
   }
+  if (prompts_) stats_.prompt_cache = prompts_->stats();
   stats_.preemptions = scheduler_.num_preemptions();
   stats_.requests = summarize_requests(scheduler_.sequences());
   stats_.waiting = static_cast<int>(std::ranges::count(stats_.requests, "waiting", &RequestStats::state));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,6 +61,7 @@ class EngineLoop {
   const Clock& clock_;
   ModelRunner runner_;
   cache::CachePools pools_;
+  std::optional<cache::PromptCache> prompts_;
   Scheduler scheduler_;
   Delivery delivery_;
   StepBatch batch_;

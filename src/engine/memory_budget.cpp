@@ -104,6 +104,27 @@ std::optional<Blocks> affordable_windows(const MemoryRequest& request, int least
   return std::nullopt;
 }
 
+/// What a snapshot takes of windows and states.
+Blocks snapshot_blocks(const MemoryRequest& request) {
+  Blocks blocks;
+  for (const GroupCost& group : request.groups) {
+    const bool is_full = group.kind == cache::CacheKind::kAttention && group.window == 0;
+    const int seen = cache::blocks_spanned(group.window, request.block_tokens);
+    blocks.push_back(is_full ? 0 : group.kind == cache::CacheKind::kRecurrent ? 1 : seen);
+  }
+  return blocks;
+}
+
+/// To `blocks`, those of as many snapshots as half of the prompt cache, and of `bytes`, allows.
+void add_snapshots(const MemoryRequest& request, std::size_t bytes, Blocks& blocks) {
+  constexpr std::size_t kMost = 256;
+  const Blocks of_one = snapshot_blocks(request);
+  const std::size_t cost = bytes_of(request, of_one);
+  if (cost == 0) return;
+  const std::size_t number = std::min(std::min(request.prompt_cache_bytes, bytes) / 2 / cost, kMost);
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] += of_one[i] * static_cast<int>(number);
+}
+
 /// To `blocks`, of the group that sees all tokens, as many as fit; returns the context that they allow.
 int add_full_blocks(const MemoryRequest& request, int wanted, std::size_t bytes, Blocks& blocks) {
   const FullGroup full = full_group(request);
@@ -111,7 +132,8 @@ int add_full_blocks(const MemoryRequest& request, int wanted, std::size_t bytes,
   const std::size_t affordable = bytes / std::max<std::size_t>(full.bytes_per_block, 1);
   const std::size_t context = std::min(in_size(wanted), affordable * in_size(request.block_tokens));
   const std::size_t useful =
-      in_size(blocks_for(static_cast<int>(context), request.block_tokens)) * in_size(request.max_batch);
+      in_size(blocks_for(static_cast<int>(context), request.block_tokens)) * in_size(request.max_batch) +
+      request.prompt_cache_bytes / std::max<std::size_t>(full.bytes_per_block, 1);
   blocks[*full.index] = static_cast<int>(std::min({useful, affordable, std::size_t{INT32_MAX}}));
   return static_cast<int>(context);
 }
@@ -173,7 +195,9 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const std::optional<Blocks> windows = affordable_windows(request, least, cache_bytes);
   if (windows) {
     plan.num_blocks = *windows;
-    plan.max_context = add_full_blocks(request, wanted, cache_bytes - bytes_of(request, *windows), plan.num_blocks);
+    add_snapshots(request, (cache_bytes - bytes_of(request, *windows)) / 4, plan.num_blocks);
+    plan.max_context =
+        add_full_blocks(request, wanted, cache_bytes - bytes_of(request, plan.num_blocks), plan.num_blocks);
   } else {
     plan.max_context = longest_context(request, wanted, cache_bytes);
     plan.num_blocks = least_blocks(request, plan.max_context);

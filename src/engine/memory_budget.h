@@ -43,18 +43,21 @@ struct MemoryRequest {
   int context_length = 0;  // tokens asked for; 0: the model's, as memory allows
   int max_batch = 0;
   int step_tokens = 0;
+  std::size_t prompt_cache_bytes = 0;
 };
 
 struct MemoryPlan {
   std::size_t budget_bytes = 0;
   std::size_t step_bytes = 0;
   std::vector<GroupCost> groups;
-  std::vector<int> num_blocks;  // by group; no more than max_batch sequences of max_context tokens could use
+  std::vector<int> num_blocks;  // by group; no more than max_batch sequences of max_context tokens and the prompt cache
+                                // could use
   int max_context = 0;          // tokens of one sequence, prompt and answer
 };
 
 /// Windows and states come first, for as many sequences as get them out of half of what is left for the cache, since
-/// nothing runs without; then blocks for all tokens, for as long a context as is wanted or fits. kInvalidArgument, with
+/// nothing runs without, and for snapshots of the prompt cache out of half of what that may take; then blocks for all
+/// tokens, for as long a context as is wanted or fits. kInvalidArgument, with
 /// the numbers and the flag to change, when not even one sequence fits.
 [[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
 

@@ -36,7 +36,8 @@ MemoryRequest memory_request(const models::ModelInfo& info, const kernels::Kerne
           .model_context = info.context_length,
           .context_length = options.context_length,
           .max_batch = options.max_batch,
-          .step_tokens = options.step_tokens};
+          .step_tokens = options.step_tokens,
+          .prompt_cache_bytes = options.exact ? 0 : options.prompt_cache_bytes};
 }
 
 Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const EngineOptions& options) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -17,6 +18,11 @@ bool is_suspect(const Sequence& sequence) { return sequence.alone_until > sequen
 int num_missing_blocks(int group, const Sequence& sequence) {
   const int num_next = sequence.num_generated() < sequence.request().max_tokens ? 1 : 0;
   return sequence.cache.num_missing(group, sequence.num_tokens() + num_next);
+}
+
+/// Of tokens that are computed: what goes on from them computes one at least.
+std::span<const TokenId> computed_tokens(const Sequence& sequence) {
+  return std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.num_computed()));
 }
 
 /// What siblings can take over of the prompt: all but the token that a next one is chosen from.
@@ -45,6 +51,7 @@ const std::vector<Scheduled>& Scheduler::schedule() {
   // Who was set back a moment ago must not be started again at once.
   if (num_preemptions_ == preemptions_before) schedule_waiting();
   spend_rest();
+  for (Scheduled& row : scheduled_) leave_snapshot(row);
   return scheduled_;
 }
 
@@ -168,7 +175,7 @@ int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
   int wanted = std::min(sequence.num_uncomputed(), budget);
   if (sequence.scores_prompt()) wanted = std::min(wanted, kMaxScoredTokensPerStep);
   const int until_pause = num_common_tokens(sequence) - sequence.num_computed();
-  if (sequence.request().num_choices > 1 && until_pause > 0) wanted = std::min(wanted, until_pause);
+  if (pauses_before_its_end(sequence) && until_pause > 0) wanted = std::min(wanted, until_pause);
   return wanted;
 }
 
@@ -176,6 +183,7 @@ int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
 /// could not move at all; returns for how many there is room.
 int Scheduler::make_room(Sequence& sequence, int num_tokens) {
   while (!sequence.cache.ensure_capacity(sequence.num_computed() + num_tokens)) {
+    if (evict()) continue;
     const int num_reachable = sequence.cache.reachable_capacity() - sequence.num_computed();
     Sequence* victim = youngest_stalled();
     if (victim == nullptr && num_reachable == 0) victim = youngest_after(sequence);
@@ -191,7 +199,9 @@ int Scheduler::make_room(Sequence& sequence, int num_tokens) {
 /// True if all tokens of a waiting sequence fit beside what the running ones still need, if need be after taking the
 /// blocks of stalled ones.
 bool Scheduler::make_room_to_start(const Sequence& sequence) {
-  if (!has_room_to_start(sequence)) return false;
+  while (!has_room_to_start(sequence)) {
+    if (!evict()) return false;
+  }
   for (int group = 0; group < pools_.num_groups(); ++group) {
     const int needed = num_blocks_to_start(group, sequence);
     while (needed > pools_.pool(group).num_free()) preempt(*youngest_stalled());
@@ -214,6 +224,8 @@ int Scheduler::num_blocks_to_start(int group, const Sequence& sequence) const {
   if (const Sequence* donor = leading_sibling(sequence)) {
     const int num_tokens = donor->num_shareable_with(sequence);
     if (donor->cache.can_resume_at(num_tokens)) needed -= donor->cache.num_shared(group, num_tokens);
+  } else if (may_use_prompt_cache(sequence)) {
+    needed -= prompts_->num_shared(group, sequence.tokens, sequence.num_tokens() - 1);
   }
   for (const auto& other : sequences_) {
     if (is_running(*other) && !other->active->stalled) needed += std::max(num_missing_blocks(group, *other), 0);
@@ -225,13 +237,49 @@ int Scheduler::num_blocks_to_start(int group, const Sequence& sequence) const {
 std::vector<cache::BlockCopy> Scheduler::start(Sequence& sequence) {
   sequence.state = SequenceState::kRunning;
   const Sequence* donor = leading_sibling(sequence);
-  if (donor == nullptr) return {};
+  if (donor == nullptr) return start_from_prompt_cache(sequence);
   const int num_tokens = donor->num_shareable_with(sequence);
   if (!donor->cache.can_resume_at(num_tokens)) return {};
   std::optional<cache::SequenceCache::Fork> fork = donor->cache.fork(num_tokens);
   if (!fork) return {};  // no block for its own end of the prompt
   sequence.cache = std::move(fork->cache);
   return std::move(fork->copies);
+}
+
+bool Scheduler::may_use_prompt_cache(const Sequence& sequence) const {
+  return prompts_ != nullptr && !sequence.scores_prompt() && !is_suspect(sequence);
+}
+
+/// From the longest beginning that is there.
+std::vector<cache::BlockCopy> Scheduler::start_from_prompt_cache(Sequence& sequence) {
+  if (!may_use_prompt_cache(sequence)) return {};
+  std::optional<cache::SequenceCache::Fork> fork = prompts_->take(sequence.tokens, sequence.num_tokens() - 1);
+  if (!fork) return {};
+  sequence.cache = std::move(fork->cache);
+  if (sequence.num_generated() == 0) sequence.num_cached = sequence.num_computed();
+  return std::move(fork->copies);
+}
+
+/// For siblings to take over, or for a snapshot where caches cannot go back.
+bool Scheduler::pauses_before_its_end(const Sequence& sequence) const {
+  return sequence.request().num_choices > 1 || (may_use_prompt_cache(sequence) && !pools_.can_go_back());
+}
+
+/// Of a prompt that has paused one token before its end.
+void Scheduler::leave_snapshot(Scheduled& row) {
+  Sequence& sequence = *row.sequence;
+  const int num_tokens = num_common_tokens(sequence);
+  if (!may_use_prompt_cache(sequence) || pools_.can_go_back() || sequence.num_computed() != num_tokens) return;
+  if (num_tokens == 0 || prompts_->find(sequence.tokens, num_tokens) == num_tokens) return;
+  std::optional<cache::SequenceCache::Fork> fork = sequence.cache.fork(num_tokens);
+  if (!fork) return;  // no blocks to spare
+  prompts_->insert(computed_tokens(sequence), std::move(fork->cache));
+  row.copies.insert(row.copies.end(), fork->copies.begin(), fork->copies.end());
+}
+
+void Scheduler::leave_in_prompt_cache(Sequence& ended) {
+  if (!may_use_prompt_cache(ended) || ended.num_computed() == 0) return;
+  prompts_->insert(computed_tokens(ended), std::move(ended.cache));
 }
 
 /// To the sequence that will be started next, if it has no other sibling to take the prompt from.
@@ -310,6 +358,7 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::restart_all() {
+  if (prompts_ != nullptr) prompts_->clear();
   for (const auto& sequence : sequences_) {  // those that have ended, too: nobody may inherit from them
     if (is_running(*sequence)) sequence->state = SequenceState::kWaiting;
     sequence->cache.release();
@@ -319,6 +368,9 @@ void Scheduler::restart_all() {
 void Scheduler::remove_ended() {
   scheduled_.clear();
   hand_prompt_down();
+  for (const auto& sequence : sequences_) {
+    if (sequence->state == SequenceState::kEnded) leave_in_prompt_cache(*sequence);
+  }
   std::erase_if(sequences_, [](const auto& sequence) { return sequence->state == SequenceState::kEnded; });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/cache_pools.h"
+#include "cache/prompt_cache.h"
 #include "engine/sequence.h"
 
 namespace redpoll::engine {
@@ -44,10 +45,14 @@ struct Scheduled {
 ///   back allow. Later they share what is still there. One that has ended hands the prompt down if a sibling is next
 ///   and no other has it.
 /// - A sequence whose consumer has fallen behind counts for nothing but the blocks it holds.
+/// - With a prompt cache, who starts goes on from what others have left there, and who ends leaves what it has. Where
+///   caches cannot go back, prompts pause one token before their end, too, to leave a snapshot. Entries give way to
+///   whoever lacks blocks, before anybody is preempted.
 class Scheduler {
  public:
-  /// The pools must outlive the scheduler.
-  Scheduler(const SchedulerOptions& options, cache::CachePools& pools) : options_(options), pools_(pools) {}
+  /// The pools, and the prompt cache if there is one, must outlive the scheduler.
+  Scheduler(const SchedulerOptions& options, cache::CachePools& pools, cache::PromptCache* prompts = nullptr)
+      : options_(options), pools_(pools), prompts_(prompts) {}
 
   void add(std::unique_ptr<Sequence> sequence);
   /// What to run now; empty if nothing can. The sequences stay valid until remove_ended.
@@ -76,6 +81,12 @@ class Scheduler {
   [[nodiscard]] bool has_room_to_start(const Sequence& sequence) const;
   [[nodiscard]] std::vector<cache::BlockCopy> start(Sequence& sequence);
   void hand_prompt_down();
+  [[nodiscard]] std::vector<cache::BlockCopy> start_from_prompt_cache(Sequence& sequence);
+  void leave_snapshot(Scheduled& row);
+  void leave_in_prompt_cache(Sequence& ended);
+  [[nodiscard]] bool may_use_prompt_cache(const Sequence& sequence) const;
+  [[nodiscard]] bool pauses_before_its_end(const Sequence& sequence) const;
+  [[nodiscard]] bool evict() { return prompts_ != nullptr && prompts_->evict(); }
   [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;
   [[nodiscard]] bool may_start(const Sequence& sequence) const;
   [[nodiscard]] Sequence* next_waiting() const;
@@ -88,6 +99,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   cache::CachePools& pools_;
+  cache::PromptCache* prompts_;                       // nullptr: none
   std::vector<std::unique_ptr<Sequence>> sequences_;  // by arrival
   std::vector<Scheduled> scheduled_;
   std::uint64_t next_arrival_ = 0;

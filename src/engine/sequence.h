@@ -47,6 +47,8 @@ struct Sequence {
   std::vector<TokenId> tokens;  // prompt and generated
   cache::SequenceCache cache;   // of the tokens computed so far
 
+  int num_cached = 0;  // tokens of the prompt that it was started with
+
   /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit
   /// fails.
   int alone_until = 0;

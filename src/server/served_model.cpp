@@ -21,6 +21,7 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
   options.step_tokens = settings.tokens_in_step();
   options.exact = settings.exact;
   options.context_length = settings.context_length;
+  options.prompt_cache_bytes = static_cast<std::size_t>(settings.prompt_cache_gb * kBytesPerGb);
   options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
   return options;
 }

@@ -45,6 +45,12 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.kv.bytes_total = engine.kv_bytes_total;
   stats.kv.bytes_used = engine.kv_bytes_used;
   stats.kv.scheme = "off";  // --kv-quant's name for keys and values in a float type
+  stats.prompt_cache.entries = engine.prompt_cache.entries;
+  stats.prompt_cache.bytes = engine.prompt_cache.bytes;
+  stats.prompt_cache.max_bytes = engine.prompt_cache.max_bytes;
+  stats.prompt_cache.hits = engine.prompt_cache.hits;
+  stats.prompt_cache.misses = engine.prompt_cache.misses;
+  stats.prompt_cache.hit_tokens = engine.prompt_cache.hit_tokens;
   stats.memory.budget_bytes = engine.memory_budget_bytes;
   stats.memory.weights_bytes = engine.weight_bytes;
   stats.memory.kv_bytes = engine.kv_bytes_total;

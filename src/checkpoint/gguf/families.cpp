@@ -13,12 +13,25 @@ void write_experts(ConfigWriter& writer) {
   writer.count("expert_feed_forward_length", "moe_intermediate_size", Need::kRequired);
 }
 
+/// How many layers it takes until one sees all tokens, or for each layer whether it has a window.
+void write_pattern(ConfigWriter& writer) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  const GgufValue* value = writer.file().find(writer.full(kKey));
+  const GgufArray* windows = value == nullptr ? nullptr : std::get_if<GgufArray>(value);
+  if (windows == nullptr) return writer.count(kKey, "sliding_window_pattern", Need::kOptional);
+  json::array types;
+  for (std::uint64_t i = 0; i < windows->count && windows->is_number(); ++i) {
+    types.emplace_back(windows->number(i) != 0 ? "sliding_attention" : "full_attention");
+  }
+  writer.set("layer_types", std::move(types));
+}
+
 }  // namespace
 
 void write_gemma3(ConfigWriter& writer) {
   constexpr std::int64_t kLayersOf27B = 62;  // the size whose scores are not divided by the root of a head's size
   writer.count("attention.sliding_window", "sliding_window", Need::kRequired);
-  writer.count("attention.sliding_window_pattern", "sliding_window_pattern", Need::kOptional);
+  write_pattern(writer);
   writer.real("rope.freq_base_swa", "rope_local_base_freq", Need::kOptional);
   writer.real("final_logit_softcapping", "final_logit_softcapping", Need::kOptional);
   writer.set("hidden_activation", "gelu_pytorch_tanh");

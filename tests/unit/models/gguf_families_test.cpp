@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "checkpoint/gguf/model.h"
 #include "unit/checkpoint/builders.h"
 #include "unit/models/golden.h"
 
@@ -175,6 +176,26 @@ TEST(GgufFamiliesTest, Gemma3HasNormsWithOneAddedAndOtherNames) {
   writer.text("rope.scaling.type", "linear");
   writer.f32("rope.scaling.factor", 8);
   expect_same_logits(writer.open(), golden);
+}
+
+// Some converters write for each layer whether it has a window.
+TEST(GgufFamiliesTest, Gemma3sWindowsMayBeListed) {
+  GgufBuilder file;
+  file.string("general.architecture", "gemma3");
+  for (const char* key : {"block_count", "context_length", "embedding_length", "feed_forward_length",
+                          "attention.head_count", "attention.key_length"}) {
+    file.u32(std::string("gemma3.") + key, 3);
+  }
+  file.f32("gemma3.attention.layer_norm_rms_epsilon", 1e-6F)
+      .u32("gemma3.attention.sliding_window", 8)
+      .numbers<std::uint8_t>("gemma3.attention.sliding_window_pattern", GgufBuilder::kBool, {1, 0, 1});
+  file.tensor("token_embd.weight", {8, 4}, GgufType::kF32, checkpoint::testing::floats(32));
+  const std::string bytes = file.build();
+  const auto parsed = checkpoint::testing::parse_gguf(bytes);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto config = checkpoint::read_gguf_config(*parsed);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->at("layer_types"), *parse_json(R"(["sliding_attention","full_attention","sliding_attention"])"));
 }
 
 TEST(GgufFamiliesTest, Qwen3MoeHasStackedExperts) {

@@ -1,0 +1,222 @@
+#include "cache/prompt_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace redpoll::cache {
+
+/// The tokens on the way from the root to a node, its own edge last, are those of its entry.
+struct PromptCache::Node {
+  Node* parent = nullptr;
+  std::vector<TokenId> edge;                          // from the parent; empty for the root only
+  int depth = 0;                                      // tokens up to its end
+  std::map<TokenId, std::unique_ptr<Node>> children;  // by the first token of their edges
+  std::optional<SequenceCache> entry;
+  std::uint64_t used_at = 0;
+};
+
+namespace {
+
+/// Calls visit(node) for the node and all below it until one call returns true; returns that node.
+template <typename Node, typename Visit>
+Node* find_below(Node& node, const Visit& visit) {
+  if (visit(node)) return &node;
+  for (const auto& [token, child] : node.children) {
+    if (Node* found = find_below<Node>(*child, visit)) return found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+PromptCache::PromptCache(CachePools& pools, std::vector<std::size_t> bytes_per_block, std::size_t max_bytes)
+    : pools_(pools), bytes_per_block_(std::move(bytes_per_block)), root_(std::make_unique<Node>()) {
+  stats_.max_bytes = max_bytes;
+  for (int group = 0; group < pools.num_groups(); ++group) {
+    num_holders_.emplace_back(static_cast<std::size_t>(pools.pool(group).num_blocks()));
+  }
+}
+
+PromptCache::~PromptCache() = default;
+
+PromptCache::Place PromptCache::descend(std::span<const TokenId> tokens) const {
+  Place place{.node = root_.get(), .num_tokens = 0};
+  while (place.num_tokens < static_cast<int>(tokens.size())) {
+    const auto rest = tokens.subspan(static_cast<std::size_t>(place.num_tokens));
+    const auto child = place.node->children.find(rest.front());
+    if (child == place.node->children.end()) break;
+    place.node = child->second.get();
+    const auto differ = std::ranges::mismatch(place.node->edge, rest);
+    place.num_tokens += static_cast<int>(differ.in1 - place.node->edge.begin());
+    if (differ.in1 != place.node->edge.end()) break;
+  }
+  return place;
+}
+
+/// From the place where tokens part upwards: the entries below a node of the way have its tokens in common, and no more
+/// if they were not below the one before.
+PromptCache::Match PromptCache::best(std::span<const TokenId> tokens, int most) {
+  const Place place = descend(tokens);
+  for (Node* node = place.node; node != nullptr; node = node->parent) {
+    const int common = std::min({node->depth, place.num_tokens, most});
+    if (common <= 0) return {};
+    const auto can_resume = [common](const Node& below) { return below.entry && below.entry->can_resume_at(common); };
+    if (Node* found = find_below(*node, can_resume)) return {.node = found, .num_tokens = common};
+  }
+  return {};
+}
+
+int PromptCache::find(std::span<const TokenId> tokens, int most) {
+  const Match match = best(tokens, most);
+  if (match.node != nullptr) match.node->used_at = ++clock_;
+  return match.num_tokens;
+}
+
+int PromptCache::num_shared(int group, std::span<const TokenId> tokens, int most) {
+  const Match match = best(tokens, most);
+  if (match.node == nullptr) return 0;
+  match.node->used_at = ++clock_;
+  return match.node->entry->num_shared(group, match.num_tokens);
+}
+
+std::optional<SequenceCache::Fork> PromptCache::take(std::span<const TokenId> tokens, int most) {
+  const Match match = best(tokens, most);
+  std::optional<SequenceCache::Fork> fork;
+  if (match.node != nullptr) fork = match.node->entry->fork(match.num_tokens);
+  if (!fork) {
+    ++stats_.misses;
+    return std::nullopt;
+  }
+  match.node->used_at = ++clock_;
+  ++stats_.hits;
+  stats_.hit_tokens += static_cast<std::size_t>(match.num_tokens);
+  return fork;
+}
+
+void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
+  const int num_tokens = static_cast<int>(tokens.size());
+  CHECK(cache.num_computed() == num_tokens, "an entry is of all its tokens and of no others");
+  if (num_tokens == 0) return;
+  const Match known = best(tokens, num_tokens);
+  if (known.num_tokens == num_tokens) {
+    known.node->used_at = ++clock_;
+    return;
+  }
+  Node* node = make_node(tokens);
+  keep_entry(*node, std::move(cache));
+  drop_beginnings(*node);
+  while (stats_.bytes > stats_.max_bytes && evict()) {
+  }
+}
+
+void PromptCache::keep_entry(Node& node, SequenceCache cache) {
+  CHECK(!node.entry, "an entry can be resumed at its own end");
+  node.entry.emplace(std::move(cache));
+  node.used_at = ++clock_;
+  ++stats_.entries;
+  count_holder(*node.entry, 1);
+}
+
+/// One entry more or fewer for each block of this one.
+void PromptCache::count_holder(const SequenceCache& entry, int change) {
+  for (int group = 0; group < entry.num_groups(); ++group) {
+    std::vector<int>& counts = num_holders_[static_cast<std::size_t>(group)];
+    const std::size_t bytes = bytes_per_block_[static_cast<std::size_t>(group)];
+    for (const BlockId block : entry.table(group)) {
+      if (block == kNoBlock) continue;
+      int& count = counts[static_cast<std::size_t>(block)];
+      if (count == 0) stats_.bytes += bytes;
+      count += change;
+      if (count == 0) stats_.bytes -= bytes;
+    }
+  }
+}
+
+/// The node that ends with these tokens: an edge is cut where they leave it.
+PromptCache::Node* PromptCache::make_node(std::span<const TokenId> tokens) {
+  const Place place = descend(tokens);
+  Node* node = place.node;
+  const int begin_of_edge = node->depth - static_cast<int>(node->edge.size());
+  if (place.num_tokens < node->depth) {
+    auto upper = std::make_unique<Node>();
+    const auto cut = node->edge.begin() + (place.num_tokens - begin_of_edge);
+    upper->parent = node->parent;
+    upper->edge.assign(node->edge.begin(), cut);
+    upper->depth = place.num_tokens;
+    std::unique_ptr<Node>& slot = node->parent->children.at(node->edge.front());
+    node->edge.erase(node->edge.begin(), cut);
+    node->parent = upper.get();
+    upper->children.emplace(node->edge.front(), std::move(slot));
+    slot = std::move(upper);
+    node = slot.get();
+  }
+  const auto rest = tokens.subspan(static_cast<std::size_t>(place.num_tokens));
+  if (rest.empty()) return node;
+  auto leaf = std::make_unique<Node>();
+  leaf->parent = node;
+  leaf->edge.assign(rest.begin(), rest.end());
+  leaf->depth = static_cast<int>(tokens.size());
+  return (node->children[rest.front()] = std::move(leaf)).get();
+}
+
+/// Entries that the node's makes needless.
+void PromptCache::drop_beginnings(const Node& node) {
+  for (Node* above = node.parent; above != nullptr;) {
+    Node* next = above->parent;
+    if (above->entry && node.entry->can_resume_at(above->depth)) drop_entry(*above);
+    above = next;
+  }
+}
+
+void PromptCache::drop_entry(Node& node) {
+  count_holder(*node.entry, -1);
+  node.entry.reset();
+  --stats_.entries;
+  prune(&node);
+}
+
+/// Removes nodes that hold nothing, and joins edges where nothing parts.
+void PromptCache::prune(Node* node) {
+  while (node->parent != nullptr && !node->entry && node->children.empty()) {
+    Node* parent = node->parent;
+    parent->children.erase(node->edge.front());
+    node = parent;
+  }
+  if (node->parent == nullptr || node->entry || node->children.size() != 1) return;
+  std::unique_ptr<Node> only = std::move(node->children.begin()->second);
+  only->edge.insert(only->edge.begin(), node->edge.begin(), node->edge.end());
+  only->parent = node->parent;
+  node->parent->children.at(node->edge.front()) = std::move(only);
+}
+
+bool PromptCache::evict() {
+  Node* oldest = nullptr;
+  find_below(*root_, [&](Node& node) {
+    if (node.entry && (oldest == nullptr || node.used_at < oldest->used_at)) oldest = &node;
+    return false;
+  });
+  if (oldest == nullptr) return false;
+  drop_entry(*oldest);
+  return true;
+}
+
+void PromptCache::clear() {
+  while (evict()) {
+  }
+}
+
+Status PromptCache::check_integrity() const {
+  int num_entries = 0;
+  const Node* wrong = find_below(std::as_const(*root_), [&](const Node& node) {
+    num_entries += node.entry ? 1 : 0;
+    const bool is_root = node.parent == nullptr;
+    const bool is_needless = !is_root && !node.entry && node.children.size() < 2;
+    const bool has_wrong_depth = !is_root && node.depth != node.parent->depth + static_cast<int>(node.edge.size());
+    const bool has_wrong_entry = node.entry && node.entry->num_computed() != node.depth;
+    return is_needless || has_wrong_depth || has_wrong_entry || is_root != node.edge.empty();
+  });
+  if (wrong == nullptr && num_entries == stats_.entries) return {};
+  return fail(ErrorCode::kInternal, "the prompt cache's tree contradicts itself");
+}
+
+}  // namespace redpoll::cache

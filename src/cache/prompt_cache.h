@@ -1,0 +1,89 @@
+// PromptCache: caches of sequences that have ended, or paused at a useful place, to be gone on from by others whose
+// tokens begin alike. A radix tree over token ids finds the longest beginning in one walk, however many there are.
+//
+// An entry is a SequenceCache, which owns its blocks by reference: entries and running sequences share what they have
+// in common, and an entry that is evicted frees only what nobody else holds. Where layers have windows or states an
+// entry can be resumed only near its end, so it is a snapshot; where all layers see all tokens, anywhere, and then an
+// entry that is the beginning of another says nothing new and is not kept.
+//
+// Knows no requests and no memory: contents are copied by whoever owns the storage, as for every fork.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+#include "cache/sequence_cache.h"
+
+namespace redpoll::cache {
+
+struct PromptCacheStats {
+  int entries = 0;
+  std::size_t bytes = 0;      // of blocks that entries hold, each counted once, also if a sequence shares it
+  std::size_t max_bytes = 0;  // beyond which the least recently used are evicted
+  std::size_t hits = 0;       // of `take`
+  std::size_t misses = 0;
+  std::size_t hit_tokens = 0;
+};
+
+/// Used by the engine thread only; the pools must outlive it.
+class PromptCache {
+ public:
+  /// `bytes_per_block` by group.
+  PromptCache(CachePools& pools, std::vector<std::size_t> bytes_per_block, std::size_t max_bytes);
+  ~PromptCache();
+  PromptCache(const PromptCache&) = delete;
+  PromptCache& operator=(const PromptCache&) = delete;
+
+  /// How many of the first `most` tokens some entry could be resumed at. Makes the entry the most recently used.
+  [[nodiscard]] int find(std::span<const TokenId> tokens, int most);
+  /// Blocks of the group that `take` would share. Likewise.
+  [[nodiscard]] int num_shared(int group, std::span<const TokenId> tokens, int most);
+  /// A cache for as many tokens as `find` says. Nothing when that is none, or when a block that must be copied cannot
+  /// be had.
+  [[nodiscard]] std::optional<SequenceCache::Fork> take(std::span<const TokenId> tokens, int most);
+  /// Keeps the cache of these tokens, all of which are computed, unless there is one already that can be resumed there.
+  void insert(std::span<const TokenId> tokens, SequenceCache cache);
+  /// Gives up the least recently used entry; false if there is none.
+  bool evict();
+  void clear();
+
+  [[nodiscard]] bool empty() const { return stats_.entries == 0; }
+  [[nodiscard]] PromptCacheStats stats() const { return stats_; }
+  /// Fails when the books contradict themselves.
+  [[nodiscard]] Status check_integrity() const;
+
+ private:
+  struct Node;
+  struct Match {
+    Node* node = nullptr;  // whose entry can be resumed at
+    int num_tokens = 0;
+  };
+  struct Place {
+    Node* node = nullptr;  // the last one that was reached; its edge may be reached in part only
+    int num_tokens = 0;    // that are the same
+  };
+
+  [[nodiscard]] Place descend(std::span<const TokenId> tokens) const;
+  [[nodiscard]] Match best(std::span<const TokenId> tokens, int most);
+  [[nodiscard]] Node* make_node(std::span<const TokenId> tokens);
+  void keep_entry(Node& node, SequenceCache cache);
+  void drop_entry(Node& node);
+  void count_holder(const SequenceCache& entry, int change);
+  void prune(Node* node);
+  void drop_beginnings(const Node& node);
+
+  CachePools& pools_;
+  std::vector<std::size_t> bytes_per_block_;
+  std::unique_ptr<Node> root_;
+  std::vector<std::vector<int>> num_holders_;  // by group and block: entries
+  std::uint64_t clock_ = 0;                    // of uses
+  PromptCacheStats stats_;
+};
+
+}  // namespace redpoll::cache

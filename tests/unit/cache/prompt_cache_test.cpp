@@ -1,0 +1,187 @@
+// The prompt cache against a naive one, and its rules one by one.
+#include "cache/prompt_cache.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+namespace redpoll::cache {
+namespace {
+
+constexpr int kBlockTokens = 4;
+constexpr std::size_t kBlockBytes = 100;
+
+const std::vector<GroupPool> kFull = {{.num_blocks = 1000}};
+const std::vector<GroupPool> kWindowed = {{.num_blocks = 1000}, {.window = 10, .num_blocks = 1000}};
+const std::vector<GroupPool> kRecurrent = {{.num_blocks = 1000}, {.kind = CacheKind::kRecurrent, .num_blocks = 1000}};
+
+using Tokens = std::vector<TokenId>;
+
+/// As a sequence would have it that was computed in steps of up to `chunk` tokens, from `begin` on if that is there.
+SequenceCache computed(CachePools& pools, int num_tokens, int chunk = 7) {
+  SequenceCache cache(pools);
+  while (cache.num_computed() < num_tokens) {
+    const int step = std::min(chunk, num_tokens - cache.num_computed());
+    EXPECT_TRUE(cache.ensure_capacity(cache.num_computed() + step));
+    cache.advance(step);
+  }
+  return cache;
+}
+
+/// Looks at every entry.
+class NaivePromptCache {
+ public:
+  explicit NaivePromptCache(CachePools& pools) : pools_(pools) {}
+
+  [[nodiscard]] int find(const Tokens& tokens, int most) const {
+    int best = 0;
+    for (const auto& [own, cache] : entries_) {
+      const auto common = static_cast<int>(std::ranges::mismatch(own, tokens).in1 - own.begin());
+      const int wanted = std::min(common, most);
+      if (wanted > best && cache.can_resume_at(wanted)) best = wanted;
+    }
+    return best;
+  }
+  void insert(const Tokens& tokens) {
+    const int num_tokens = static_cast<int>(tokens.size());
+    if (num_tokens == 0 || find(tokens, num_tokens) == num_tokens) return;
+    SequenceCache cache = computed(pools_, num_tokens);
+    std::erase_if(entries_, [&](const auto& entry) {
+      return tokens.size() > entry.first.size() &&
+             std::ranges::equal(entry.first, std::span(tokens).first(entry.first.size())) &&
+             cache.can_resume_at(static_cast<int>(entry.first.size()));
+    });
+    entries_.emplace_back(tokens, std::move(cache));
+  }
+  [[nodiscard]] int num_entries() const { return static_cast<int>(entries_.size()); }
+  void clear() { entries_.clear(); }
+
+ private:
+  CachePools& pools_;
+  std::vector<std::pair<Tokens, SequenceCache>> entries_;
+};
+
+class PromptCacheOracleTest : public testing::TestWithParam<std::vector<GroupPool>> {};
+INSTANTIATE_TEST_SUITE_P(Groups, PromptCacheOracleTest, testing::Values(kFull, kWindowed, kRecurrent));
+
+TEST_P(PromptCacheOracleTest, FindsWhatLookingAtEveryEntryFinds) {
+  CachePools pools(kBlockTokens, GetParam());
+  CachePools naive_pools(kBlockTokens, GetParam());
+  const std::vector<std::size_t> bytes(GetParam().size(), kBlockBytes);
+  PromptCache cache(pools, bytes, 1'000'000);
+  NaivePromptCache naive(naive_pools);
+  std::mt19937 random(7);
+  const auto below = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
+  std::vector<Tokens> seen = {{}};
+  for (int i = 0; i < 10'000; ++i) {
+    // Mostly the beginning of something that was there before, and then a few tokens of an alphabet of three.
+    Tokens tokens = seen[static_cast<std::size_t>(below(static_cast<int>(seen.size())))];
+    tokens.resize(static_cast<std::size_t>(below(static_cast<int>(tokens.size()) + 1)));
+    for (int more = below(12); more > 0; --more) tokens.push_back(below(3));
+    const int most = below(3) == 0 ? below(static_cast<int>(tokens.size()) + 1) : static_cast<int>(tokens.size());
+    ASSERT_EQ(cache.find(tokens, most), naive.find(tokens, most)) << "operation " << i;
+    if (const auto fork = cache.take(tokens, most)) {
+      ASSERT_EQ(fork->cache.num_computed(), naive.find(tokens, most));
+    }
+    if (below(3) == 0) {
+      cache.insert(tokens, computed(pools, static_cast<int>(tokens.size())));
+      naive.insert(tokens);
+      seen.push_back(tokens);
+    }
+    if (seen.size() > 60) {
+      cache.clear();
+      naive.clear();
+      seen = {{}};
+      ASSERT_EQ(pools.num_used(), 0);
+    }
+    ASSERT_EQ(cache.stats().entries, naive.num_entries()) << "operation " << i;
+    ASSERT_TRUE(cache.check_integrity());
+  }
+  EXPECT_GT(cache.stats().hits, 1000U);
+  EXPECT_GT(cache.stats().misses, 100U);
+}
+
+class PromptCacheTest : public testing::Test {
+ protected:
+  void insert(const Tokens& tokens) { cache_.insert(tokens, computed(pools_, static_cast<int>(tokens.size()))); }
+
+  CachePools pools_{kBlockTokens, kFull};
+  PromptCache cache_{pools_, {kBlockBytes}, 1'000};
+};
+
+TEST_F(PromptCacheTest, SharesWholeBlocksAndCopiesTheLast) {
+  insert({1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const auto fork = cache_.take(Tokens{1, 2, 3, 4, 5, 6, 0}, 6);
+  ASSERT_TRUE(fork);
+  EXPECT_EQ(fork->cache.num_computed(), 6);
+  EXPECT_EQ(fork->copies.size(), 1U);  // of tokens 5 and 6
+  EXPECT_EQ(pools_.num_used(), 3 + 1);
+  EXPECT_EQ(cache_.num_shared(0, Tokens{1, 2, 3, 4, 5, 6, 0}, 6), 1);
+  EXPECT_EQ(cache_.stats().hit_tokens, 6U);
+}
+
+TEST_F(PromptCacheTest, TheBeginningOfAnotherEntryIsNotKept) {
+  insert({1, 2, 3, 4, 5});
+  insert({1, 2, 3});
+  EXPECT_EQ(cache_.stats().entries, 1);
+  insert({1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(cache_.stats().entries, 1);
+  EXPECT_EQ(cache_.stats().bytes, 2 * kBlockBytes);
+  insert({1, 2, 8});
+  EXPECT_EQ(cache_.stats().entries, 2);
+}
+
+TEST_F(PromptCacheTest, TheLeastRecentlyUsedIsEvictedFirst) {
+  insert({1, 1});
+  insert({2, 2});
+  insert({3, 3});
+  EXPECT_EQ(cache_.find(Tokens{1, 1, 5}, 3), 2);
+  EXPECT_TRUE(cache_.evict());
+  EXPECT_EQ(cache_.find(Tokens{2, 2}, 2), 0);
+  EXPECT_TRUE(cache_.evict());
+  EXPECT_EQ(cache_.find(Tokens{3, 3}, 2), 0);
+  EXPECT_EQ(cache_.find(Tokens{1, 1}, 2), 2);
+  EXPECT_TRUE(cache_.evict());
+  EXPECT_FALSE(cache_.evict());
+  EXPECT_EQ(pools_.num_used(), 0);
+  EXPECT_EQ(cache_.stats().bytes, 0U);
+}
+
+TEST_F(PromptCacheTest, HoldsNoMoreBytesThanItMay) {
+  for (TokenId first = 0; first < 8; ++first) insert({first, 1, 2, 3, 4, 5, 6, 7});  // two blocks each
+  EXPECT_EQ(cache_.stats().entries, 5);
+  EXPECT_EQ(cache_.stats().bytes, 1'000U);
+  EXPECT_EQ(cache_.find(Tokens{2, 1}, 2), 0);
+  EXPECT_EQ(cache_.find(Tokens{3, 1}, 2), 2);
+}
+
+TEST_F(PromptCacheTest, BlocksThatEntriesShareCountOnce) {
+  insert({1, 2, 3, 4, 5, 6, 7, 8});
+  auto fork = cache_.take(Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9}, 8);
+  ASSERT_TRUE(fork && fork->cache.ensure_capacity(9));
+  fork->cache.advance(1);
+  insert({1, 2, 3, 4, 0});
+  EXPECT_EQ(cache_.stats().bytes, 4 * kBlockBytes);  // computed anew, it shares nothing
+  cache_.insert(Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9}, std::move(fork->cache));
+  EXPECT_EQ(cache_.stats().bytes, 5 * kBlockBytes);
+  EXPECT_TRUE(cache_.evict());
+  EXPECT_EQ(cache_.stats().bytes, 3 * kBlockBytes);
+}
+
+TEST(PromptCacheStateTest, AStateIsGoneOnFromAtItsOwnEndOnly) {
+  CachePools pools(kBlockTokens, kRecurrent);
+  PromptCache cache(pools, {kBlockBytes, kBlockBytes}, 10'000);
+  const Tokens tokens = {1, 2, 3, 4, 5, 6};
+  cache.insert(tokens, computed(pools, 6));
+  EXPECT_EQ(cache.find(Tokens{1, 2, 3, 4, 5}, 5), 0);
+  EXPECT_EQ(cache.find(tokens, 5), 0);
+  EXPECT_EQ(cache.find(Tokens{1, 2, 3, 4, 5, 6, 7}, 6), 6);
+  cache.insert(Tokens{1, 2, 3}, computed(pools, 3));  // another place
+  EXPECT_EQ(cache.stats().entries, 2);
+  EXPECT_EQ(cache.find(Tokens{1, 2, 3, 9}, 3), 3);
+}
+
+}  // namespace
+}  // namespace redpoll::cache
