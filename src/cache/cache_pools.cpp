@@ -16,9 +16,10 @@ int CachePools::num_used() const {
   return std::transform_reduce(pools_.begin(), pools_.end(), 0, std::plus<>(), std::mem_fn(&BlockPool::num_used));
 }
 
-bool CachePools::can_go_back() const {
-  return std::ranges::all_of(
-      groups_, [](const GroupPool& group) { return group.kind == CacheKind::kAttention && group.window == 0; });
+bool CachePools::can_go_back(int num_tokens) const {
+  return std::ranges::all_of(groups_, [num_tokens](const GroupPool& group) {
+    return group.kind == CacheKind::kAttention && (group.window == 0 || group.window >= num_tokens);
+  });
 }
 
 Status CachePools::check_integrity() const {

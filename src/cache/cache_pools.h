@@ -28,8 +28,9 @@ class CachePools {
   [[nodiscard]] BlockPool& pool(int group) { return pools_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] const BlockPool& pool(int group) const { return pools_[static_cast<std::size_t>(group)]; }
 
-  /// Whether a cache can be resumed anywhere: no group has a window or a state.
-  [[nodiscard]] bool can_go_back() const;
+  /// Whether a cache of so many tokens can be resumed anywhere: no group has a state or a window that leaves any
+  /// behind.
+  [[nodiscard]] bool can_go_back(int num_tokens) const;
   /// Of all groups together.
   [[nodiscard]] int num_used() const;
   [[nodiscard]] Status check_integrity() const;

@@ -96,7 +96,7 @@ std::optional<SequenceCache::Fork> PromptCache::take(std::span<const TokenId> to
 void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
   const int num_tokens = static_cast<int>(tokens.size());
   CHECK(cache.num_computed() == num_tokens, "an entry is of all its tokens and of no others");
-  if (num_tokens == 0) return;
+  if (num_tokens == 0 || bytes_of(cache) > stats_.max_bytes) return;
   const Match known = best(tokens, num_tokens);
   if (known.num_tokens == num_tokens) {
     known.node->used_at = ++clock_;
@@ -135,21 +135,7 @@ void PromptCache::count_holder(const SequenceCache& entry, int change) {
 /// The node that ends with these tokens: an edge is cut where they leave it.
 PromptCache::Node* PromptCache::make_node(std::span<const TokenId> tokens) {
   const Place place = descend(tokens);
-  Node* node = place.node;
-  const int begin_of_edge = node->depth - static_cast<int>(node->edge.size());
-  if (place.num_tokens < node->depth) {
-    auto upper = std::make_unique<Node>();
-    const auto cut = node->edge.begin() + (place.num_tokens - begin_of_edge);
-    upper->parent = node->parent;
-    upper->edge.assign(node->edge.begin(), cut);
-    upper->depth = place.num_tokens;
-    std::unique_ptr<Node>& slot = node->parent->children.at(node->edge.front());
-    node->edge.erase(node->edge.begin(), cut);
-    node->parent = upper.get();
-    upper->children.emplace(node->edge.front(), std::move(slot));
-    slot = std::move(upper);
-    node = slot.get();
-  }
+  Node* node = place.num_tokens < place.node->depth ? cut_edge(*place.node, place.num_tokens) : place.node;
   const auto rest = tokens.subspan(static_cast<std::size_t>(place.num_tokens));
   if (rest.empty()) return node;
   auto leaf = std::make_unique<Node>();
@@ -157,6 +143,22 @@ PromptCache::Node* PromptCache::make_node(std::span<const TokenId> tokens) {
   leaf->edge.assign(rest.begin(), rest.end());
   leaf->depth = static_cast<int>(tokens.size());
   return (node->children[rest.front()] = std::move(leaf)).get();
+}
+
+/// A new node between this one and its parent. All memory is had before anything is changed.
+PromptCache::Node* PromptCache::cut_edge(Node& node, int depth) {
+  auto upper = std::make_unique<Node>();
+  const auto cut = node.edge.begin() + (depth - node.parent->depth);
+  upper->parent = node.parent;
+  upper->edge.assign(node.edge.begin(), cut);
+  upper->depth = depth;
+  std::unique_ptr<Node>& lower_slot = upper->children[*cut];
+  std::unique_ptr<Node>& upper_slot = node.parent->children.at(node.edge.front());
+  node.edge.erase(node.edge.begin(), cut);
+  node.parent = upper.get();
+  lower_slot = std::move(upper_slot);
+  upper_slot = std::move(upper);
+  return upper_slot.get();
 }
 
 /// Entries that the node's makes needless.
@@ -183,10 +185,16 @@ void PromptCache::prune(Node* node) {
     node = parent;
   }
   if (node->parent == nullptr || node->entry || node->children.size() != 1) return;
-  std::unique_ptr<Node> only = std::move(node->children.begin()->second);
-  only->edge.insert(only->edge.begin(), node->edge.begin(), node->edge.end());
-  only->parent = node->parent;
-  node->parent->children.at(node->edge.front()) = std::move(only);
+  std::unique_ptr<Node>& lower_slot = node->children.begin()->second;
+  std::vector<TokenId> joined;
+  joined.reserve(node->edge.size() + lower_slot->edge.size());  // before anything is changed
+  joined.insert(joined.end(), node->edge.begin(), node->edge.end());
+  joined.insert(joined.end(), lower_slot->edge.begin(), lower_slot->edge.end());
+  std::unique_ptr<Node>& slot = node->parent->children.at(node->edge.front());
+  std::unique_ptr<Node> lower = std::move(lower_slot);
+  lower->edge = std::move(joined);
+  lower->parent = node->parent;
+  slot = std::move(lower);  // the end of `node`
 }
 
 bool PromptCache::evict() {
@@ -200,9 +208,21 @@ bool PromptCache::evict() {
   return true;
 }
 
-void PromptCache::clear() {
-  while (evict()) {
+void PromptCache::clear() noexcept {
+  root_->children.clear();
+  for (std::vector<int>& counts : num_holders_) std::ranges::fill(counts, 0);
+  stats_.entries = 0;
+  stats_.bytes = 0;
+}
+
+std::size_t PromptCache::bytes_of(const SequenceCache& cache) const {
+  std::size_t bytes = 0;
+  for (int group = 0; group < cache.num_groups(); ++group) {
+    const auto table = cache.table(group);
+    const auto num_blocks = table.size() - static_cast<std::size_t>(std::ranges::count(table, kNoBlock));
+    bytes += num_blocks * bytes_per_block_[static_cast<std::size_t>(group)];
   }
+  return bytes;
 }
 
 Status PromptCache::check_integrity() const {

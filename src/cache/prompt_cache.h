@@ -1,5 +1,6 @@
 // PromptCache: caches of sequences that have ended, or paused at a useful place, to be gone on from by others whose
-// tokens begin alike. A radix tree over token ids finds the longest beginning in one walk, however many there are.
+// tokens begin alike. A radix tree over token ids: a walk along the tokens finds the place where they part, and entries
+// are looked at from there upwards.
 //
 // An entry is a SequenceCache, which owns its blocks by reference: entries and running sequences share what they have
 // in common, and an entry that is evicted frees only what nobody else holds. Where layers have windows or states an
@@ -47,12 +48,17 @@ class PromptCache {
   /// A cache for as many tokens as `find` says. Nothing when that is none, or when a block that must be copied cannot
   /// be had.
   [[nodiscard]] std::optional<SequenceCache::Fork> take(std::span<const TokenId> tokens, int most);
-  /// Keeps the cache of these tokens, all of which are computed, unless there is one already that can be resumed there.
+  /// Keeps the cache of these tokens, all of which are computed, unless there is one already that can be resumed there,
+  /// or it is larger than all that may be kept. If something is thrown, the books are in order.
   void insert(std::span<const TokenId> tokens, SequenceCache cache);
   /// Gives up the least recently used entry; false if there is none.
   bool evict();
-  void clear();
+  void clear() noexcept;
 
+  /// Entries that hold the block.
+  [[nodiscard]] int num_holders(int group, BlockId block) const {
+    return num_holders_[static_cast<std::size_t>(group)][static_cast<std::size_t>(block)];
+  }
   [[nodiscard]] bool empty() const { return stats_.entries == 0; }
   [[nodiscard]] PromptCacheStats stats() const { return stats_; }
   /// Fails when the books contradict themselves.
@@ -72,6 +78,8 @@ class PromptCache {
   [[nodiscard]] Place descend(std::span<const TokenId> tokens) const;
   [[nodiscard]] Match best(std::span<const TokenId> tokens, int most);
   [[nodiscard]] Node* make_node(std::span<const TokenId> tokens);
+  [[nodiscard]] static Node* cut_edge(Node& node, int depth);
+  [[nodiscard]] std::size_t bytes_of(const SequenceCache& cache) const;
   void keep_entry(Node& node, SequenceCache cache);
   void drop_entry(Node& node);
   void count_holder(const SequenceCache& entry, int change);

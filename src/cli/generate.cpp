@@ -21,7 +21,7 @@ struct GenerateOptions {
   std::vector<TokenId> prompt_token_ids;
   bool raw = false;
   bool as_json = false;
-  server::EngineSettings engine;
+  server::EngineSettings engine{.prompt_cache_gb = 0};  // there is one prompt
   api::GenerationOptions generation;
 };
 

@@ -55,7 +55,7 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
              "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU, from exact to fast")
       .or_else("int16 with AVX2 or better, else float32");
   flags.toggle("--exact", settings.exact,
-               "Compute what mlx-lm computes with the same MLX, bit for bit; many times slower");
+               "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
 }
 
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {

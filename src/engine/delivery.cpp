@@ -139,7 +139,7 @@ void Delivery::fail(const ActiveRequest& failed, const std::vector<std::unique_p
   for (const auto& sequence : all) {
     if (sequence->active.get() != &failed) continue;
     sequence->state = SequenceState::kEnded;
-    sequence->cache.release();  // nobody is to go on from it
+    sequence->has_failed = true;
   }
   outbox_.push_back({.to = failed.request.events, .event = std::move(event)});
 }

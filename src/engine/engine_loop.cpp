@@ -41,6 +41,21 @@ std::vector<std::size_t> bytes_per_block(const MemoryPlan& plan) {
   return bytes;
 }
 
+/// The exact tier takes a chunk of a prompt whole or not at all.
+Status check_whole_chunks(const MemoryPlan& plan, int block_tokens) {
+  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+    const GroupCost& group = plan.groups[i];
+    if (group.kind == cache::CacheKind::kRecurrent || group.window == 0) continue;
+    const int num_tokens = std::min(group.window + kernels::kExactPromptChunk, plan.max_context);
+    if (plan.num_blocks[i] >= cache::blocks_spanned(num_tokens, block_tokens)) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "the memory budget leaves no room for " + std::to_string(num_tokens) +
+                    " tokens of a window, which --exact needs; raise --memory-budget",
+                "memory-budget");
+  }
+  return {};
+}
+
 /// None for the exact tier: mlx-lm computes every prompt from its beginning.
 bool keeps_prompts(const EngineOptions& options) { return options.prompt_cache_bytes > 0 && !options.exact; }
 
@@ -101,6 +116,7 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
     if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
     ASSIGN_OR_RETURN(const MemoryPlan plan,
                      plan_memory(memory_request(loaded.model->info(), *loaded.kernels, options)));
+    if (options.exact) RETURN_IF_ERROR(check_whole_chunks(plan, options.block_tokens));
     return std::unique_ptr<EngineLoop>(new EngineLoop(options, plan, std::move(loaded), std::move(mailbox), clock));
   } catch (...) {
     return fail(ErrorCode::kInternal, "the model could not be loaded: " + message_of(std::current_exception()));

@@ -10,6 +10,8 @@
 namespace redpoll::engine {
 namespace {
 
+constexpr int kMostEvictedForASnapshot = 4;
+
 bool is_running(const Sequence& sequence) { return sequence.state == SequenceState::kRunning; }
 bool is_waiting(const Sequence& sequence) { return sequence.state == SequenceState::kWaiting; }
 bool is_suspect(const Sequence& sequence) { return sequence.alone_until > sequence.num_computed(); }
@@ -51,7 +53,7 @@ const std::vector<Scheduled>& Scheduler::schedule() {
   // Who was set back a moment ago must not be started again at once.
   if (num_preemptions_ == preemptions_before) schedule_waiting();
   spend_rest();
-  for (Scheduled& row : scheduled_) leave_snapshot(row);
+  for (const Scheduled& row : scheduled_) leave_snapshot(*row.sequence);
   return scheduled_;
 }
 
@@ -85,7 +87,9 @@ void Scheduler::schedule_running() {
   share_among_prompts(rows, budget);
   // Those who generate take their block before a prompt takes as many as there are.
   for (const Scheduled& row : rows) {
-    if (row.num_tokens == 1) (void)row.sequence->cache.ensure_capacity(row.sequence->num_computed() + 1);
+    cache::SequenceCache& cache = row.sequence->cache;
+    while (row.num_tokens == 1 && !cache.ensure_capacity(cache.num_computed() + 1) && evict()) {
+    }
   }
   // Oldest first: who is preempted for another's sake is younger, so it has not been given its turn yet.
   for (const Scheduled& row : rows) {
@@ -158,6 +162,7 @@ void Scheduler::schedule_waiting() {
     std::vector<cache::BlockCopy> copies = start(*next);
     const int num_tokens = make_room(*next, wanted_tokens(*next, budget_left()));
     if (num_tokens == 0) return set_back(*next);
+    next->has_started = true;
     scheduled_.push_back({.sequence = next, .num_tokens = num_tokens, .copies = std::move(copies)});
   }
 }
@@ -184,11 +189,12 @@ int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
 int Scheduler::make_room(Sequence& sequence, int num_tokens) {
   while (!sequence.cache.ensure_capacity(sequence.num_computed() + num_tokens)) {
     if (evict()) continue;
+    const bool is_whole = options_.prompt_chunk > 0;  // or nothing
     const int num_reachable = sequence.cache.reachable_capacity() - sequence.num_computed();
     Sequence* victim = youngest_stalled();
-    if (victim == nullptr && num_reachable == 0) victim = youngest_after(sequence);
+    if (victim == nullptr && (num_reachable == 0 || is_whole)) victim = youngest_after(sequence);
     if (victim == nullptr) {
-      num_tokens = num_reachable;
+      num_tokens = is_whole ? 0 : num_reachable;
     } else {
       preempt(*victim);
     }
@@ -199,12 +205,15 @@ int Scheduler::make_room(Sequence& sequence, int num_tokens) {
 /// True if all tokens of a waiting sequence fit beside what the running ones still need, if need be after taking the
 /// blocks of stalled ones.
 bool Scheduler::make_room_to_start(const Sequence& sequence) {
-  while (!has_room_to_start(sequence)) {
-    if (!evict()) return false;
-  }
+  if (!has_room_to_start(sequence)) return false;
   for (int group = 0; group < pools_.num_groups(); ++group) {
     const int needed = num_blocks_to_start(group, sequence);
-    while (needed > pools_.pool(group).num_free()) preempt(*youngest_stalled());
+    while (needed > pools_.pool(group).num_free()) {
+      if (evict()) continue;
+      Sequence* stalled = youngest_stalled();
+      if (stalled == nullptr) return false;
+      preempt(*stalled);
+    }
   }
   return true;
 }
@@ -213,9 +222,16 @@ bool Scheduler::has_room_to_start(const Sequence& sequence) const {
   for (int group = 0; group < pools_.num_groups(); ++group) {
     const int needed = num_blocks_to_start(group, sequence);
     const int num_free = pools_.pool(group).num_free();
-    if (needed > num_free && needed > num_free + num_blocks_of_stalled(group)) return false;
+    if (needed > num_free && needed > num_free + num_blocks_to_take(group, sequence)) return false;
   }
   return true;
+}
+
+/// From stalled ones and entries of the prompt cache, but for what it would share with one.
+int Scheduler::num_blocks_to_take(int group, const Sequence& sequence) const {
+  const int num_blocks = num_takeable_blocks(group);
+  if (leading_sibling(sequence) != nullptr || !may_use_prompt_cache(sequence)) return num_blocks;
+  return std::max(num_blocks - prompts_->num_shared(group, sequence.tokens, sequence.num_tokens() - 1), 0);
 }
 
 /// What it lacks itself, with the prompt of a sibling, and what the running ones still need.
@@ -256,29 +272,37 @@ std::vector<cache::BlockCopy> Scheduler::start_from_prompt_cache(Sequence& seque
   std::optional<cache::SequenceCache::Fork> fork = prompts_->take(sequence.tokens, sequence.num_tokens() - 1);
   if (!fork) return {};
   sequence.cache = std::move(fork->cache);
-  if (sequence.num_generated() == 0) sequence.num_cached = sequence.num_computed();
+  if (!sequence.has_started) sequence.num_cached = sequence.num_computed();
   return std::move(fork->copies);
 }
 
-/// For siblings to take over, or for a snapshot where caches cannot go back.
-bool Scheduler::pauses_before_its_end(const Sequence& sequence) const {
-  return sequence.request().num_choices > 1 || (may_use_prompt_cache(sequence) && !pools_.can_go_back());
+/// Its cache cannot go back to the end of the prompt when it has come to its own.
+bool Scheduler::wants_snapshot(const Sequence& sequence) const {
+  return may_use_prompt_cache(sequence) &&
+         !pools_.can_go_back(sequence.num_prompt_tokens() + sequence.request().max_tokens);
 }
 
-/// Of a prompt that has paused one token before its end.
-void Scheduler::leave_snapshot(Scheduled& row) {
-  Sequence& sequence = *row.sequence;
+/// For siblings to take over, or for a snapshot.
+bool Scheduler::pauses_before_its_end(const Sequence& sequence) const {
+  return sequence.request().num_choices > 1 || wants_snapshot(sequence);
+}
+
+/// Of a prompt that has paused one token before its end. Copies come after those of all that have started in this step:
+/// they may go to blocks that the entries had from which these were forked.
+void Scheduler::leave_snapshot(const Sequence& sequence) {
   const int num_tokens = num_common_tokens(sequence);
-  if (!may_use_prompt_cache(sequence) || pools_.can_go_back() || sequence.num_computed() != num_tokens) return;
+  if (!wants_snapshot(sequence) || sequence.num_computed() != num_tokens) return;
   if (num_tokens == 0 || prompts_->find(sequence.tokens, num_tokens) == num_tokens) return;
   std::optional<cache::SequenceCache::Fork> fork = sequence.cache.fork(num_tokens);
-  if (!fork) return;  // no blocks to spare
+  for (int i = 0; !fork && i < kMostEvictedForASnapshot && evict(); ++i) fork = sequence.cache.fork(num_tokens);
+  if (!fork) return;
+  std::vector<cache::BlockCopy>& copies = scheduled_.back().copies;
+  copies.insert(copies.end(), fork->copies.begin(), fork->copies.end());
   prompts_->insert(computed_tokens(sequence), std::move(fork->cache));
-  row.copies.insert(row.copies.end(), fork->copies.begin(), fork->copies.end());
 }
 
 void Scheduler::leave_in_prompt_cache(Sequence& ended) {
-  if (!may_use_prompt_cache(ended) || ended.num_computed() == 0) return;
+  if (!may_use_prompt_cache(ended) || ended.has_failed || ended.num_computed() == 0) return;
   prompts_->insert(computed_tokens(ended), std::move(ended.cache));
 }
 
@@ -330,8 +354,9 @@ Sequence* Scheduler::youngest_stalled() const {
   return nullptr;
 }
 
-/// What would be free without them: blocks that they share with others would not.
-int Scheduler::num_blocks_of_stalled(int group) const {
+/// What would be free without stalled ones and entries: blocks that these share with others would not.
+int Scheduler::num_takeable_blocks(int group) const {
+  const cache::BlockPool& pool = pools_.pool(group);
   std::unordered_map<cache::BlockId, int> num_holders;
   for (const auto& sequence : sequences_) {
     if (!is_running(*sequence) || !sequence->active->stalled) continue;
@@ -339,7 +364,9 @@ int Scheduler::num_blocks_of_stalled(int group) const {
       if (block != cache::kNoBlock) ++num_holders[block];
     }
   }
-  const cache::BlockPool& pool = pools_.pool(group);
+  for (cache::BlockId block = 0; prompts_ != nullptr && block < pool.num_blocks(); ++block) {
+    if (const int num_entries = prompts_->num_holders(group, block); num_entries > 0) num_holders[block] += num_entries;
+  }
   return static_cast<int>(
       std::ranges::count_if(num_holders, [&](const auto& held) { return pool.num_users(held.first) == held.second; }));
 }
@@ -362,12 +389,15 @@ void Scheduler::restart_all() {
   for (const auto& sequence : sequences_) {  // those that have ended, too: nobody may inherit from them
     if (is_running(*sequence)) sequence->state = SequenceState::kWaiting;
     sequence->cache.release();
+    sequence->num_cached = 0;
   }
 }
 
 void Scheduler::remove_ended() {
   scheduled_.clear();
   hand_prompt_down();
+  const auto has_failed = [](const auto& sequence) { return sequence->has_failed; };
+  if (prompts_ != nullptr && std::ranges::any_of(sequences_, has_failed)) prompts_->clear();  // nobody knows why
   for (const auto& sequence : sequences_) {
     if (sequence->state == SequenceState::kEnded) leave_in_prompt_cache(*sequence);
   }

@@ -82,9 +82,10 @@ class Scheduler {
   [[nodiscard]] std::vector<cache::BlockCopy> start(Sequence& sequence);
   void hand_prompt_down();
   [[nodiscard]] std::vector<cache::BlockCopy> start_from_prompt_cache(Sequence& sequence);
-  void leave_snapshot(Scheduled& row);
+  void leave_snapshot(const Sequence& sequence);
   void leave_in_prompt_cache(Sequence& ended);
   [[nodiscard]] bool may_use_prompt_cache(const Sequence& sequence) const;
+  [[nodiscard]] bool wants_snapshot(const Sequence& sequence) const;
   [[nodiscard]] bool pauses_before_its_end(const Sequence& sequence) const;
   [[nodiscard]] bool evict() { return prompts_ != nullptr && prompts_->evict(); }
   [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;
@@ -92,7 +93,8 @@ class Scheduler {
   [[nodiscard]] Sequence* next_waiting() const;
   [[nodiscard]] Sequence* youngest_stalled() const;
   [[nodiscard]] int num_blocks_to_start(int group, const Sequence& sequence) const;
-  [[nodiscard]] int num_blocks_of_stalled(int group) const;
+  [[nodiscard]] int num_takeable_blocks(int group) const;
+  [[nodiscard]] int num_blocks_to_take(int group, const Sequence& sequence) const;
   [[nodiscard]] Sequence* youngest_after(const Sequence& sequence) const;
   void preempt(Sequence& sequence);
   [[nodiscard]] int budget_left() const;

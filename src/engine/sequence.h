@@ -47,7 +47,9 @@ struct Sequence {
   std::vector<TokenId> tokens;  // prompt and generated
   cache::SequenceCache cache;   // of the tokens computed so far
 
-  int num_cached = 0;  // tokens of the prompt that it was started with
+  int num_cached = 0;        // tokens of the prompt that it was first started with
+  bool has_started = false;  // it may have been set back since
+  bool has_failed = false;
 
   /// A step that it was in has failed: until this many tokens are computed it runs alone, so that only the culprit
   /// fails.

@@ -15,7 +15,6 @@ class ProfilingKernels final : public Kernels {
       : measured_(std::move(measured)), profile_(std::move(profile)), activations_(activations) {}
 
   [[nodiscard]] std::string_view name() const override { return measured_->name(); }
-  [[nodiscard]] bool keeps_types() const override { return measured_->keeps_types(); }
 
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
   [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,

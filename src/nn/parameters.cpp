@@ -248,8 +248,17 @@ std::shared_ptr<const kernels::Experts> Scope::kept_experts(std::vector<kernels:
 
 std::shared_ptr<const kernels::Experts> Scope::fused_experts(std::string_view name, int num_experts, RowSlice rows,
                                                              MatrixShape shape) const {
+  const std::int64_t all_rows = std::int64_t{num_experts} * rows.of;
+  if (all_rows > std::numeric_limits<int>::max()) {
+    parameters_.record(full(name) + " would have " + std::to_string(all_rows) + " rows by the config");
+    return nullptr;
+  }
+  if (rows.run > 0 && has(name)) {
+    parameters_.record(full(name) + " is dense, whose layout in gpt-oss, inputs before outputs, is not supported");
+    return nullptr;
+  }
   kernels::MatrixWeights stored;
-  stored.out_features = num_experts * rows.of;
+  stored.out_features = static_cast<int>(all_rows);
   stored.in_features = shape.in_features;
   const std::vector<int> sizes{num_experts, rows.of};
   const auto all =

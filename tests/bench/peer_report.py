@@ -75,6 +75,22 @@ def table_line(row: Row, sides: dict[str, list[Sample]], peers: list[str]) -> li
     return line + [f"{max(sample.load for samples in sides.values() for sample in samples):.1f}"]
 
 
+def table_of_models(rows: list[Row], models: list[tuple[list[str], Figures]], peer: str) -> str:
+    """A line for each model, which begins with the cells that are given, and in it each row beside one peer."""
+    header = ["model", "made after"]
+    for row in rows:
+        header += [f"{row.title}, {row.unit}", peer, "ratio"]
+    lines = [header + ["load"]]
+    for cells, figures in models:
+        line, loads = list(cells), []
+        for row in rows:
+            _, *values, load = table_line(row, figures[row.key], [peer])
+            line += values
+            loads.append(load)
+        lines.append(line + [max(loads, key=float)])
+    return layout(lines)
+
+
 def layout(lines: list[list[str]]) -> str:
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     texts = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines]

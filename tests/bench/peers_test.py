@@ -11,16 +11,19 @@ import gguf
 import numpy as np
 import peer_models
 import peer_report
+import peer_shapes
+import peer_vocabulary
 import peers
 import pytest
 from peer_report import Row, Sample
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("REDPOLL_PROGRAM", str(ROOT / "build" / "release" / "bin" / "redpoll"))
-TINY = peer_models.Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, intermediate=96, vocab=64, context=256)
-LETTERS = peer_models.Vocabulary(
+TINY = peer_shapes.LLAMA_3_2_1B | {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 16,
+                                   "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 64}  # fmt: skip
+LETTERS = peer_vocabulary.Vocabulary(
     tokens=["<|end|>", *"abcdefghijklmnopqrstuvwxyzĠ", "wo"],
-    types=[peer_models.CONTROL] + 28 * [peer_models.NORMAL],
+    types=[peer_vocabulary.CONTROL] + 28 * [peer_vocabulary.NORMAL],
     merges=["w o"],
     end=0,
 )
@@ -90,13 +93,10 @@ def test_a_model_that_the_instructions_exclude_is_refused(monkeypatch, capsys):
 
 def test_both_layouts_of_a_matrix_hold_the_same_numbers():
     matrix = peer_models.draw_matrix(np.random.default_rng(3), 4, 96)
-    per_weight = [np.repeat(values.astype(np.float32), 32, axis=1) for values in (matrix.scales, matrix.biases)]
-    expected = per_weight[0] * matrix.q + per_weight[1]
-    blocks = matrix.q4_1_blocks()
-    assert np.array_equal(gguf.quants.dequantize(blocks, peer_models.Q4_1).reshape(4, 96), expected)
-    words = matrix.mlx_words()
-    assert words.shape == (4, 12)
-    assert np.array_equal((words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15).reshape(4, 96), matrix.q)
+    scales, biases = (np.repeat(values.astype(np.float32), 32, axis=1) for values in (matrix.scales, matrix.biases))
+    words = matrix.packed.view("<u4").reshape(4, 12)
+    expected = scales * (words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15).reshape(4, 96) + biases
+    assert np.array_equal(gguf.quants.dequantize(matrix.q4_1_blocks(), peer_models.Q4_1).reshape(4, 96), expected)
 
 
 def greedy(model: pathlib.Path) -> dict:
@@ -110,7 +110,7 @@ def greedy(model: pathlib.Path) -> dict:
 def test_redpoll_reads_the_same_model_from_the_folder_and_from_the_file(tmp_path):
     """Heads in the wrong order or halves of a group exchanged would show in the tokens."""
     folder = tmp_path / "tiny"
-    peer_models.write_model(folder, TINY, LETTERS.padded(TINY.vocab))
+    peer_models.make_model(folder, TINY, LETTERS)
     from_folder, from_file = greedy(folder), greedy(peer_models.gguf_path(folder))
     assert len(from_folder["token_ids"]) == 24 and from_folder["token_ids"] == from_file["token_ids"]
     assert from_folder["prompt_token_ids"] == from_file["prompt_token_ids"]

@@ -1,4 +1,6 @@
 // What GGUF metadata says of single architectures, as fields of config.json, and what it leaves to the reader.
+#include <algorithm>
+
 #include "checkpoint/gguf/config_writer.h"
 #include "checkpoint/gguf/names.h"
 
@@ -75,7 +77,9 @@ void write_qwen3_moe(ConfigWriter& writer) {
   write_experts(writer);
   writer.set("norm_topk_prob", true);
   json::array dense;
-  for (std::int64_t layer = 0; layer < writer.written("num_hidden_layers"); ++layer) {
+  // No more layers than there are tensors, whatever the metadata says.
+  const auto num_tensors = static_cast<std::int64_t>(writer.file().tensors().size());
+  for (std::int64_t layer = 0; layer < std::min(writer.written("num_hidden_layers"), num_tensors); ++layer) {
     if (writer.tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight") == nullptr) dense.emplace_back(layer);
   }
   writer.set("mlp_only_layers", std::move(dense));

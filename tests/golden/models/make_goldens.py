@@ -4,7 +4,8 @@ usage: make_goldens.py [--only NAME...] [--exact] [--mlx FOLDER]      (pip: mlx-
 
 Writes, beside this file, one folder per variant: config.json, *.safetensors and expected.safetensors with `tokens`
 (n) and teacher-forced `logits` (n, vocab), and exact.safetensors with the same `logits` in the checkpoint's own type
-and, of its greedy continuation, `answer` (m) and `answer_logits` (m, vocab). --exact makes the latter file only, from
+and, of its greedy continuation, `answer` (m) and `answer_logits` (m, vocab), and the same as `chunked_` where the prompt
+was taken 16 tokens at a time. --exact makes the latter file only, from
 checkpoints that are there. Every variant has real structure: grouped heads, a head_dim that is not
 hidden / heads, prompts longer than the original context of its rope scaling, weights that differ per layer.
 
@@ -27,6 +28,7 @@ from mlx_lm.utils import load_model
 from variants import SEEDS, VARIANTS, VOCAB
 
 HERE = pathlib.Path(__file__).parent
+CHUNK = 16
 
 
 def model_class(model_type):
@@ -135,19 +137,32 @@ def make_exact(name, num_answers=24):
         model.set_dtype(mx.float32)  # on a CPU MLX multiplies dense experts in no other type
     tokens = mx.load(str(folder / "expected.safetensors"))["tokens"]
     logits = model(tokens[None], cache=make_prompt_cache(model))[0]
-    seen = []
 
-    def listen(_, row):
-        seen.append(row[0])
-        return row
+    def generate(chunk):
+        seen = []
 
-    steps = generate_step(tokens, model, max_tokens=num_answers, logits_processors=[listen])
-    answer = [token for token, _ in steps]
+        def listen(_, row):
+            seen.append(row[0])
+            return row
+
+        steps = generate_step(
+            tokens, model, max_tokens=num_answers, logits_processors=[listen], prefill_step_size=chunk
+        )
+        return mx.array([token for token, _ in steps], mx.int32), mx.stack(seen[:num_answers])
+
+    answer, answer_logits = generate(2048)
+    chunked_answer, chunked_logits = generate(CHUNK)
     mx.save_safetensors(
         str(folder / "exact.safetensors"),
-        {"logits": logits, "answer": mx.array(answer, mx.int32), "answer_logits": mx.stack(seen[:num_answers])},
+        {
+            "logits": logits,
+            "answer": answer,
+            "answer_logits": answer_logits,
+            "chunked_answer": chunked_answer,
+            "chunked_logits": chunked_logits,
+        },
     )
-    print(f"{name}: {logits.dtype}, answer {answer[:8]}")
+    print(f"{name}: {logits.dtype}, answer {answer[:8].tolist()}")
 
 
 PROMPTS = [

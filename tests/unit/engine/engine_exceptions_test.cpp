@@ -4,6 +4,7 @@
 #include <new>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 
 #include "unit/engine/engine_fixture.h"
 #include "unit/engine/observed_allocator.h"
@@ -144,17 +145,25 @@ void expect_ended_well(const Running& running, const std::vector<TokenId>& want)
   }
 }
 
-class EngineMemoryTest : public testing::TestWithParam<int> {};  // passes before memory runs out
+/// Passes before memory runs out, and the prompt cache.
+class EngineMemoryTest : public testing::TestWithParam<std::tuple<int, std::size_t>> {};
 
 TEST_P(EngineMemoryTest, EveryClientIsToldWhereverMemoryRunsOut) {
+  const auto [num_passes, prompt_cache_bytes] = GetParam();
+  const bool keeps_prompts = prompt_cache_bytes > 0;  // and snapshots of states
   int num_fired = 0;
   for (int num_allocations = 1; num_allocations <= 60; ++num_allocations) {
     SCOPED_TRACE(num_allocations);
     FailingClock clock;
-    clock.after_passes(GetParam(), num_allocations);
+    clock.after_passes(num_passes, num_allocations);
     Gate gate;
-    auto engine = start_engine({.max_batch = 3, .step_tokens = 16, .block_tokens = 4},
-                               scripted_loader({.before_step =
+    auto engine = start_engine({.max_batch = 3,
+                                .step_tokens = 16,
+                                .block_tokens = 4,
+                                .context_length = 64,
+                                .prompt_cache_bytes = prompt_cache_bytes},
+                               scripted_loader({.has_state = keeps_prompts,
+                                                .before_step =
                                                     [&](const auto&) {
                                                       gate.wait();
                                                       clock.before_pass();
@@ -163,7 +172,7 @@ TEST_P(EngineMemoryTest, EveryClientIsToldWhereverMemoryRunsOut) {
     std::vector<Running> running;
     std::vector<std::vector<TokenId>> want;
     for (int i = 0; i < 5; ++i) {  // the first starts, the others are admitted when memory has run out
-      Request request = make_request(make_prompt(5 + i, i), 6);
+      Request request = make_request(make_prompt(5 + i, keeps_prompts ? 0 : i), 6);
       request.num_choices = 1 + i % 2;
       request.num_top_logprobs = i;
       request.sampling.presence_penalty = i == 3 ? 1e-6F : 0;
@@ -179,7 +188,7 @@ TEST_P(EngineMemoryTest, EveryClientIsToldWhereverMemoryRunsOut) {
     Collected next = run(*engine, make_request({1}, 5));
     if (next.error) next = run(*engine, make_request({1}, 5));  // the failure had been waiting for it
     EXPECT_EQ(next.ids(), predict({1}, 5, hashed_next_token(64)));
-    EXPECT_EQ(engine->stats().blocks_used, 0);
+    EXPECT_EQ(engine->stats().kv_bytes_used, engine->stats().prompt_cache.bytes);
     EXPECT_THAT(engine->stats().requests, testing::IsEmpty());
     num_fired += clock.has_fired() ? 1 : 0;
     engine.reset();
@@ -187,7 +196,8 @@ TEST_P(EngineMemoryTest, EveryClientIsToldWhereverMemoryRunsOut) {
   EXPECT_GT(num_fired, 20) << "the test has lost its subject";
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, EngineMemoryTest, testing::Values(0, 1, 3));
+INSTANTIATE_TEST_SUITE_P(Passes, EngineMemoryTest,
+                         testing::Combine(testing::Values(0, 1, 3, 6, 9), testing::Values(0U, 1U << 20U)));
 
 }  // namespace
 }  // namespace redpoll::engine

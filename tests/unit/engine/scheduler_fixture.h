@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct SequenceOptions {
   int priority = 0;
   bool prompt_logprobs = false;
   int num_choices = 1;
+  int shared_tokens = 0;  // at the beginning of the prompt, as all others have them
 };
 
 class SchedulerTest : public testing::Test {
@@ -28,14 +30,19 @@ class SchedulerTest : public testing::Test {
   }
   void make(const SchedulerOptions& options, const std::vector<cache::GroupPool>& groups) {
     pools_ = std::make_unique<cache::CachePools>(kBlockTokens, groups);
-    scheduler_ = std::make_unique<Scheduler>(options, *pools_);
+    if (prompt_cache_bytes_ > 0) {
+      prompts_.emplace(*pools_, std::vector<std::size_t>(groups.size(), 1), prompt_cache_bytes_);
+    }
+    scheduler_ = std::make_unique<Scheduler>(options, *pools_, prompts_ ? &*prompts_ : nullptr);
   }
 
   /// The first choice; its siblings follow it in sequences().
   Sequence* add(const SequenceOptions& options) {
     auto active = std::make_shared<ActiveRequest>();
     ++num_requests_;
-    for (int i = 0; i < options.prompt_tokens; ++i) active->request.prompt.push_back(1000 * num_requests_ + i);
+    for (int i = 0; i < options.prompt_tokens; ++i) {
+      active->request.prompt.push_back(i < options.shared_tokens ? i : 1000 * num_requests_ + i);
+    }
     active->request.max_tokens = options.max_tokens;
     active->request.priority = options.priority;
     active->request.prompt_logprobs = options.prompt_logprobs;
@@ -62,6 +69,8 @@ class SchedulerTest : public testing::Test {
   }
 
   std::unique_ptr<cache::CachePools> pools_;
+  std::optional<cache::PromptCache> prompts_;
+  std::size_t prompt_cache_bytes_ = 0;  // a block takes one; set before `make`
   int num_requests_ = 0;
   std::unique_ptr<Scheduler> scheduler_;  // after the pools, in which its sequences hold blocks
 };

@@ -104,32 +104,40 @@ void expect_bits(const std::vector<float>& got, const std::vector<float>& want) 
   EXPECT_EQ(num_different, 0U) << "of " << got.size() << ", the worst by " << worst;
 }
 
-// As mlx-lm generates: all of the prompt but its last token, that token, and each that was chosen.
+/// Logits of the prompt's last token and of each of the answer's but the last, as mlx-lm generates: the prompt in
+/// chunks, its last token on its own, then each that was chosen.
+std::vector<float> generate_exactly(const Golden& golden, const std::vector<TokenId>& answer, int chunk) {
+  Runner runner(golden.checkpoint, {.exact = true});
+  const int num_prompt_tokens = static_cast<int>(golden.tokens.size());
+  FedSequence sequence{.tokens = golden.tokens, .blocks = {}, .num_prompt_tokens = num_prompt_tokens};
+  sequence.tokens.insert(sequence.tokens.end(), answer.begin(), answer.end() - 1);
+  sequence.blocks = make_blocks(sequence.tokens.size(), 0, 1);
+  std::vector<float> logits;
+  while (sequence.num_computed < static_cast<int>(sequence.tokens.size())) {
+    kernels::RaggedBatch batch;
+    const int prompt_left = num_prompt_tokens - 1 - sequence.num_computed;
+    feed(batch, sequence, prompt_left > 0 ? std::min(prompt_left, chunk) : 1);
+    const auto of_step = runner.run(batch);
+    if (sequence.num_computed >= num_prompt_tokens) logits.insert(logits.end(), of_step.begin(), of_step.end());
+  }
+  return logits;
+}
+
 TEST_P(GoldenTest, ExactKernelsGiveTheBitsOfMlxLm) {
   if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "the files were made on a CPU";
   Golden golden = load_golden(GetParam());
-  checkpoint::ParameterMap exact = read_tensors(kGoldens / GetParam() / "exact.safetensors");
+  const checkpoint::ParameterMap exact = read_tensors(kGoldens / GetParam() / "exact.safetensors");
   if (has_narrow_experts(golden.checkpoint)) golden.checkpoint = widened(golden.checkpoint);
   Runner at_once(golden.checkpoint, {.exact = true});
-  const int num_prompt_tokens = static_cast<int>(golden.tokens.size());
-  const FedSequence prompt{.tokens = golden.tokens,
-                           .blocks = make_blocks(golden.tokens.size(), 3, 2),
-                           .num_prompt_tokens = num_prompt_tokens};
+  const FedSequence prompt{.tokens = golden.tokens, .blocks = make_blocks(golden.tokens.size(), 3, 2)};
   expect_bits(run_in_chunks(at_once, prompt, 1000), widened(*exact.read("logits")));
 
-  Runner generating(golden.checkpoint, {.exact = true});
-  FedSequence sequence = prompt;
-  const auto answer = values_of<TokenId>(*exact.read("answer"));
-  sequence.tokens.insert(sequence.tokens.end(), answer.begin(), answer.end() - 1);
-  sequence.blocks = make_blocks(sequence.tokens.size(), 0, 1);
-  std::vector<float> got;
-  for (int chunk = num_prompt_tokens - 1; sequence.num_computed < static_cast<int>(sequence.tokens.size()); chunk = 1) {
-    kernels::RaggedBatch batch;
-    feed(batch, sequence, chunk);
-    const auto logits = generating.run(batch);
-    if (sequence.num_computed >= num_prompt_tokens) got.insert(got.end(), logits.begin(), logits.end());
-  }
-  expect_bits(got, widened(*exact.read("answer_logits")));
+  const auto expect_answer = [&](const std::string& answer, const std::string& logits, int chunk) {
+    const auto ids = values_of<TokenId>(*exact.read(answer));
+    expect_bits(generate_exactly(golden, ids, chunk), widened(*exact.read(logits)));
+  };
+  expect_answer("answer", "answer_logits", kernels::kExactPromptChunk);
+  expect_answer("chunked_answer", "chunked_logits", 16);  // the ring of a window is reached through several
 }
 
 TEST(ExactTierTest, ExpertsThatMlxDoesNotMultiplyAreRefusedByName) {
