@@ -3,32 +3,20 @@
 #include <algorithm>
 #include <optional>
 #include <ranges>
-#include <span>
 #include <unordered_map>
 #include <utility>
 
 namespace redpoll::engine {
 namespace {
 
-constexpr int kMostEvictedForASnapshot = 4;
-
 bool is_running(const Sequence& sequence) { return sequence.state == SequenceState::kRunning; }
 bool is_waiting(const Sequence& sequence) { return sequence.state == SequenceState::kWaiting; }
-bool is_suspect(const Sequence& sequence) { return sequence.alone_until > sequence.num_computed(); }
 
 /// Blocks of the group still to be taken for the tokens that are known and the one that comes next.
 int num_missing_blocks(int group, const Sequence& sequence) {
   const int num_next = sequence.num_generated() < sequence.request().max_tokens ? 1 : 0;
   return sequence.cache.num_missing(group, sequence.num_tokens() + num_next);
 }
-
-/// Of tokens that are computed: what goes on from them computes one at least.
-std::span<const TokenId> computed_tokens(const Sequence& sequence) {
-  return std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.num_computed()));
-}
-
-/// What siblings can take over of the prompt: all but the token that a next one is chosen from.
-int num_common_tokens(const Sequence& sequence) { return sequence.num_prompt_tokens() - 1; }
 
 void set_back(Sequence& sequence) {
   sequence.cache.release();
@@ -45,7 +33,7 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) {
 const std::vector<Scheduled>& Scheduler::schedule() {
   scheduled_.clear();
   for (const auto& sequence : sequences_) {
-    if (!is_suspect(*sequence)) sequence->alone_until = 0;  // acquitted
+    if (!sequence->is_suspect()) sequence->alone_until = 0;  // acquitted
   }
   if (schedule_suspect()) return scheduled_;
   const std::size_t preemptions_before = num_preemptions_;
@@ -60,7 +48,7 @@ const std::vector<Scheduled>& Scheduler::schedule() {
 /// The oldest sequence that a failed step has made suspicious, and nothing else.
 bool Scheduler::schedule_suspect() {
   for (const auto& sequence : sequences_) {
-    if (!is_suspect(*sequence) || !sequence->can_run()) continue;
+    if (!sequence->is_suspect() || !sequence->can_run()) continue;
     const bool is_new = is_waiting(*sequence);
     if (is_new && !may_start(*sequence)) continue;
     std::vector<cache::BlockCopy> copies;
@@ -80,7 +68,7 @@ void Scheduler::schedule_running() {
   int budget = options_.step_tokens;
   for (const auto& sequence : sequences_) {
     if (static_cast<int>(rows.size()) == options_.max_batch) break;
-    if (!is_running(*sequence) || !sequence->can_run() || is_suspect(*sequence)) continue;
+    if (!is_running(*sequence) || !sequence->can_run() || sequence->is_suspect()) continue;
     rows.push_back({.sequence = sequence.get(), .num_tokens = sequence->num_uncomputed() == 1 ? 1 : 0});
     budget -= rows.back().num_tokens;
   }
@@ -133,7 +121,7 @@ std::vector<int> Scheduler::tokens_of_next_waiting(int num_sequences) const {
   if (next == nullptr || !has_room_to_start(*next)) return {};
   std::vector<const Sequence*> waiting;
   for (const auto& sequence : sequences_) {
-    if (!is_waiting(*sequence) || !sequence->can_run() || is_suspect(*sequence) || !may_start(*sequence)) continue;
+    if (!is_waiting(*sequence) || !sequence->can_run() || sequence->is_suspect() || !may_start(*sequence)) continue;
     if (!waiting.empty() && waiting.back()->active == sequence->active) continue;  // they come one after the other
     waiting.push_back(sequence.get());
   }
@@ -169,7 +157,7 @@ void Scheduler::schedule_waiting() {
 
 /// Of a sequence whose prompt comes in whole chunks: none if the budget is less than the next one.
 int Scheduler::exact_tokens(const Sequence& sequence, int budget) const {
-  const int prompt_left = num_common_tokens(sequence) - sequence.num_computed();
+  const int prompt_left = sequence.num_common_tokens() - sequence.num_computed();
   const int chunk = sequence.scores_prompt() ? kMaxScoredTokensPerStep : options_.prompt_chunk;
   const int wanted = prompt_left > 0 ? std::min(prompt_left, chunk) : 1;
   return wanted <= budget ? wanted : 0;
@@ -179,7 +167,7 @@ int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
   if (options_.prompt_chunk > 0) return exact_tokens(sequence, budget);
   int wanted = std::min(sequence.num_uncomputed(), budget);
   if (sequence.scores_prompt()) wanted = std::min(wanted, kMaxScoredTokensPerStep);
-  const int until_pause = num_common_tokens(sequence) - sequence.num_computed();
+  const int until_pause = sequence.num_common_tokens() - sequence.num_computed();
   if (pauses_before_its_end(sequence) && until_pause > 0) wanted = std::min(wanted, until_pause);
   return wanted;
 }
@@ -262,50 +250,6 @@ std::vector<cache::BlockCopy> Scheduler::start(Sequence& sequence) {
   return std::move(fork->copies);
 }
 
-bool Scheduler::may_use_prompt_cache(const Sequence& sequence) const {
-  return prompts_ != nullptr && !sequence.scores_prompt() && !is_suspect(sequence);
-}
-
-/// From the longest beginning that is there.
-std::vector<cache::BlockCopy> Scheduler::start_from_prompt_cache(Sequence& sequence) {
-  if (!may_use_prompt_cache(sequence)) return {};
-  std::optional<cache::SequenceCache::Fork> fork = prompts_->take(sequence.tokens, sequence.num_tokens() - 1);
-  if (!fork) return {};
-  sequence.cache = std::move(fork->cache);
-  if (!sequence.has_started) sequence.num_cached = sequence.num_computed();
-  return std::move(fork->copies);
-}
-
-/// Its cache cannot go back to the end of the prompt when it has come to its own.
-bool Scheduler::wants_snapshot(const Sequence& sequence) const {
-  return may_use_prompt_cache(sequence) &&
-         !pools_.can_go_back(sequence.num_prompt_tokens() + sequence.request().max_tokens);
-}
-
-/// For siblings to take over, or for a snapshot.
-bool Scheduler::pauses_before_its_end(const Sequence& sequence) const {
-  return sequence.request().num_choices > 1 || wants_snapshot(sequence);
-}
-
-/// Of a prompt that has paused one token before its end. Copies come after those of all that have started in this step:
-/// they may go to blocks that the entries had from which these were forked.
-void Scheduler::leave_snapshot(const Sequence& sequence) {
-  const int num_tokens = num_common_tokens(sequence);
-  if (!wants_snapshot(sequence) || sequence.num_computed() != num_tokens) return;
-  if (num_tokens == 0 || prompts_->find(sequence.tokens, num_tokens) == num_tokens) return;
-  std::optional<cache::SequenceCache::Fork> fork = sequence.cache.fork(num_tokens);
-  for (int i = 0; !fork && i < kMostEvictedForASnapshot && evict(); ++i) fork = sequence.cache.fork(num_tokens);
-  if (!fork) return;
-  std::vector<cache::BlockCopy>& copies = scheduled_.back().copies;
-  copies.insert(copies.end(), fork->copies.begin(), fork->copies.end());
-  prompts_->insert(computed_tokens(sequence), std::move(fork->cache));
-}
-
-void Scheduler::leave_in_prompt_cache(Sequence& ended) {
-  if (!may_use_prompt_cache(ended) || ended.has_failed || ended.num_computed() == 0) return;
-  prompts_->insert(computed_tokens(ended), std::move(ended.cache));
-}
-
 /// To the sequence that will be started next, if it has no other sibling to take the prompt from.
 void Scheduler::hand_prompt_down() {
   Sequence* heir = next_waiting();
@@ -334,13 +278,13 @@ const Sequence* Scheduler::leading_sibling(const Sequence& sequence) const {
 /// False while a sibling computes the prompt for both.
 bool Scheduler::may_start(const Sequence& sequence) const {
   const Sequence* sibling = leading_sibling(sequence);
-  return sibling == nullptr || sibling->num_computed() >= num_common_tokens(*sibling);
+  return sibling == nullptr || sibling->num_computed() >= sibling->num_common_tokens();
 }
 
 Sequence* Scheduler::next_waiting() const {
   Sequence* next = nullptr;
   for (const auto& sequence : sequences_) {
-    if (!is_waiting(*sequence) || !sequence->can_run() || is_suspect(*sequence)) continue;
+    if (!is_waiting(*sequence) || !sequence->can_run() || sequence->is_suspect()) continue;
     if (next != nullptr && sequence->request().priority <= next->request().priority) continue;
     if (may_start(*sequence)) next = sequence.get();
   }

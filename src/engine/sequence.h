@@ -68,6 +68,10 @@ struct Sequence {
 
   /// The prompt's logprobs are wanted and not out yet: whichever choice computes the prompt delivers them, for all.
   [[nodiscard]] bool scores_prompt() const { return request().prompt_logprobs && !active->prompt_event_sent; }
+  /// A step that it was in has failed, and it has not come through alone yet.
+  [[nodiscard]] bool is_suspect() const { return alone_until > num_computed(); }
+  /// What siblings can take over of the prompt: all but the token that a next one is chosen from.
+  [[nodiscard]] int num_common_tokens() const { return num_prompt_tokens() - 1; }
   /// Its consumer would take what it says next.
   [[nodiscard]] bool can_run() const { return state != SequenceState::kEnded && !active->stalled; }
   /// How many computed tokens a sibling could take over from it: of the prompt, but for the token that a next one is

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "kernels/kernels.h"
+#include "nn/row_slice.h"
 
 namespace redpoll::nn {
 
@@ -49,15 +50,6 @@ class Parameters {
   std::unordered_set<std::string> read_;
   std::vector<std::string> problems_;
   std::size_t loaded_bytes_ = 0;
-};
-
-/// Some rows of a matrix that the checkpoint keeps several in: [first, + out_features) of `of`, or runs of `run` rows
-/// that begin `stride` rows after each other.
-struct RowSlice {
-  int first = 0;
-  int of = 0;   // 0: the matrix is not shared
-  int run = 0;  // 0: all in one
-  int stride = 0;
 };
 
 struct MatrixShape {
