@@ -187,7 +187,7 @@ TEST(OpenCheckpointTest, TiedEmbeddingsFollowTheTensorsWhenTheConfigIsSilent) {
   EXPECT_TRUE(open_checkpoint(folder.path())->config.tie_word_embeddings);
 }
 
-TEST(FingerprintTest, ChangesWithConfigNamesTypesAndBytesAndWithNothingElse) {
+TEST(FingerprintTest, ChangesWithConfigNamesTypesAndBytesAndWithNothingElse) {  // user case 58
   const TemporaryFolder folder;
   write_model(folder);
   const auto now = [&] { return open_checkpoint(folder.path())->fingerprint; };
