@@ -48,6 +48,7 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
     flags
         .number("--prompt-cache", settings.prompt_cache_gb, {0, 1e6},
                 "GiB of that to keep prompts in that may come again; 0 keeps none")
+        .or_else("2; with --exact none")
         .value_name = "GB";
   }
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");

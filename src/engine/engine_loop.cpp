@@ -41,13 +41,23 @@ std::vector<std::size_t> bytes_per_block(const MemoryPlan& plan) {
   return bytes;
 }
 
+/// Of all blocks.
+std::size_t cache_bytes(const MemoryPlan& plan) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+    bytes += static_cast<std::size_t>(plan.num_blocks[i]) * plan.groups[i].bytes_per_block;
+  }
+  return bytes;
+}
+
 /// The exact tier takes a chunk of a prompt whole or not at all.
 Status check_whole_chunks(const MemoryPlan& plan, int block_tokens) {
   for (std::size_t i = 0; i < plan.groups.size(); ++i) {
     const GroupCost& group = plan.groups[i];
     if (group.kind == cache::CacheKind::kRecurrent || group.window == 0) continue;
     const int num_tokens = std::min(group.window + kernels::kExactPromptChunk, plan.max_context);
-    if (plan.num_blocks[i] >= cache::blocks_spanned(num_tokens, block_tokens)) continue;
+    const int whole_context = (plan.max_context + block_tokens - 1) / block_tokens;
+    if (plan.num_blocks[i] >= std::min(cache::blocks_spanned(num_tokens, block_tokens), whole_context)) continue;
     return fail(ErrorCode::kInvalidArgument,
                 "the memory budget leaves no room for " + std::to_string(num_tokens) +
                     " tokens of a window, which --exact needs; raise --memory-budget",
@@ -84,7 +94,8 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
                   .step_tokens = options.step_tokens,
                   .prompt_chunk = options.exact ? kernels::kExactPromptChunk : 0},
                  pools_,
-                 keeps_prompts(options) ? &prompts_.emplace(pools_, bytes_per_block(plan), options.prompt_cache_bytes)
+                 keeps_prompts(options) ? &prompts_.emplace(pools_, bytes_per_block(plan),
+                                                            std::min(options.prompt_cache_bytes, cache_bytes(plan)))
                                         : nullptr),
       delivery_(clock) {
   const models::ModelInfo& info = runner_.info();

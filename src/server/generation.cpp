@@ -183,7 +183,7 @@ void Generation::on_token(Choice& choice, const engine::TokenEvent& event) {
 }
 
 void Generation::on_finish(Prompt& prompt, const engine::FinishEvent& event) {
-  prompt.cached_tokens = event.cached_tokens;
+  prompt.cached_tokens = std::max(prompt.cached_tokens, event.cached_tokens);  // one choice begins, others fork
   Choice& choice = prompt.choice(event.choice);
   if (choice.ended) return;
   if (event.reason == engine::FinishReason::kCancelled) {

@@ -47,6 +47,14 @@ def test_eight_conversations_share_one_beginning(client):
     assert after < before * 2  # not eight times
 
 
+def test_choices_count_what_their_prompt_found(client):
+    messages = [{"role": "user", "content": LONG + "Count to three."}]
+    first = ask(client, messages)
+    again = ask(client, messages, n=3)
+    assert cached(again) == first["usage"]["prompt_tokens"] - 1
+    assert [choice["message"] for choice in again["choices"]] == [first["choices"][0]["message"]] * 3
+
+
 def test_prompts_are_not_kept_if_nobody_wants_that():
     with ServerProcess("--prompt-cache", "0") as server:
         with httpx.Client(base_url=server.url, timeout=120) as client:

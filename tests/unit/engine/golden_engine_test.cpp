@@ -161,6 +161,16 @@ TEST_P(GoldenEngineTest, TheExactTierGivesMlxLmsAnswerInABatchToo) {
   }
   for (const Running& running : together) ASSERT_TRUE(running.events->wait_until_done());
   EXPECT_EQ(together[1].events->collected().ids(), answer);
+
+  // In a cache of one short sequence, where a window is all there is.
+  const auto alone = start({.max_batch = 1,
+                            .step_tokens = 2 * kernels::kExactPromptChunk + 1,
+                            .exact = true,
+                            .block_tokens = 8,
+                            .context_length = 96},
+                           {.exact = true});
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(run(*alone, make_request(tokens, 5)).ids(), std::vector(answer.begin(), answer.begin() + 5));
 }
 
 /// Stock operations are lazy: what a step leaves unevaluated must not pile up from step to step (user case 61).
