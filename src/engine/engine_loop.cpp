@@ -50,22 +50,6 @@ std::size_t cache_bytes(const MemoryPlan& plan) {
   return bytes;
 }
 
-/// The exact tier takes a chunk of a prompt whole or not at all.
-Status check_whole_chunks(const MemoryPlan& plan, int block_tokens) {
-  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
-    const GroupCost& group = plan.groups[i];
-    if (group.kind == cache::CacheKind::kRecurrent || group.window == 0) continue;
-    const int num_tokens = std::min(group.window + kernels::kExactPromptChunk, plan.max_context);
-    const int whole_context = (plan.max_context + block_tokens - 1) / block_tokens;
-    if (plan.num_blocks[i] >= std::min(cache::blocks_spanned(num_tokens, block_tokens), whole_context)) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                "the memory budget leaves no room for " + std::to_string(num_tokens) +
-                    " tokens of a window, which --exact needs; raise --memory-budget",
-                "memory-budget");
-  }
-  return {};
-}
-
 /// None for the exact tier: mlx-lm computes every prompt from its beginning.
 bool keeps_prompts(const EngineOptions& options) { return options.prompt_cache_bytes > 0 && !options.exact; }
 

@@ -7,6 +7,7 @@
 
 #include "engine/available_memory.h"
 #include "engine/scheduler.h"
+#include "kernels/kernel_options.h"
 
 namespace redpoll::engine {
 namespace {
@@ -204,6 +205,21 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   }
   for (int& num_blocks : plan.num_blocks) num_blocks = std::min(num_blocks, INT32_MAX / request.block_tokens);
   return plan;
+}
+
+Status check_whole_chunks(const MemoryPlan& plan, int block_tokens) {
+  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+    const GroupCost& group = plan.groups[i];
+    if (group.kind == cache::CacheKind::kRecurrent || group.window == 0) continue;
+    const int num_tokens = std::min(group.window + kernels::kExactPromptChunk, plan.max_context);
+    const int whole_context = (plan.max_context + block_tokens - 1) / block_tokens;
+    if (plan.num_blocks[i] >= std::min(cache::blocks_spanned(num_tokens, block_tokens), whole_context)) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "the memory budget leaves no room for " + std::to_string(num_tokens) +
+                    " tokens of a window, which --exact needs; raise --memory-budget",
+                "memory-budget");
+  }
+  return {};
 }
 
 }  // namespace redpoll::engine

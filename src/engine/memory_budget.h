@@ -61,6 +61,9 @@ struct MemoryPlan {
 /// the numbers and the flag to change, when not even one sequence fits.
 [[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
 
+/// The exact tier takes a chunk of a prompt whole or not at all: kInvalidArgument if a window has no room for one.
+[[nodiscard]] Status check_whole_chunks(const MemoryPlan& plan, int block_tokens);
+
 /// Something to warn of: a budget above what this process may use. 0 stands for the default.
 [[nodiscard]] std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t available_bytes);
 
