@@ -14,6 +14,8 @@
 #include "kernels/cpu/topology.h"
 #include "kernels/device_info.h"
 #include "server/model_locator.h"
+#include "server/served_model.h"
+#include "text/tokenizer.h"
 
 namespace redpoll::cli {
 namespace {
@@ -77,6 +79,12 @@ Finding describe_model(const std::string& name) {
   text += "; with the default budget of " + gibibytes(outlook->plan.budget_bytes) + " a context of " +
           std::to_string(outlook->plan.max_context) + " tokens, of the model's " +
           std::to_string(outlook->model_context);
+  if (const Status status = server::check_tokenizer(*opened); !status) {
+    return {"model", false, text + "; but " + status.error().message};
+  }
+  if (const auto tokenizer = text::Tokenizer::from_json(opened->tokenizer_json); !tokenizer) {
+    return {"model", false, text + "; but " + tokenizer.error().message};
+  }
   return {"model", true, text};
 }
 

@@ -59,11 +59,19 @@ Result<TextSide> make_text_side(const std::string& tokenizer_json, const std::op
 
 }  // namespace
 
+Status check_tokenizer(const checkpoint::Checkpoint& checkpoint) {
+  if (!checkpoint.tokenizer_json.empty()) return {};
+  return fail(ErrorCode::kCorruptFile, checkpoint.path.string() +
+                                           " has no tokenizer.json, which says how a text becomes tokens; copy it from "
+                                           "where the model came from");
+}
+
 Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& location, const LoadOptions& options,
                                                        const Progress& progress) {
   const Clock::TimePoint started_at = system_clock().now();
   progress("loading " + location.name + " from " + location.path.string());
   ASSIGN_OR_RETURN(checkpoint::Checkpoint checkpoint, checkpoint::open_checkpoint(location.path));
+  RETURN_IF_ERROR(check_tokenizer(checkpoint));
 
   auto model = std::make_shared<ServedModel>();
   model->id = options.alias.empty() ? location.name : options.alias;

@@ -41,6 +41,9 @@ struct LoadOptions {
 /// A line for each step that takes time, on the calling thread.
 using Progress = std::function<void(std::string_view line)>;
 
+/// kCorruptFile for a folder without a tokenizer.
+[[nodiscard]] Status check_tokenizer(const checkpoint::Checkpoint& checkpoint);
+
 /// Opens the checkpoint, builds tokenizer and template, and returns when the engine can serve. What was mapped only to
 /// build the model is released.
 [[nodiscard]] Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& location,

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import threading
@@ -211,38 +210,6 @@ def test_a_truncated_model_is_an_error(tmp_path):
         path.write_bytes(file.read(3_000_000))
     message = failure(run_program("generate", str(path), "--prompt", "x"))
     assert "cut.gguf" in message
-
-
-# --- doctor -------------------------------------------------------------------------------------------------------
-
-
-def test_doctor_is_content_with_the_starter_model():
-    result = run_program("doctor", "--json")
-    assert result.returncode == EXIT_FINE
-    rows = {row["name"]: row for row in json.loads(result.stdout)}
-    assert rows.keys() == {"system", "processor", "memory", "mlx", "default model"}
-    assert all(row["ok"] and row["text"] for row in rows.values())
-    assert run_program("doctor").stdout.count("ok       ") == len(rows)
-
-
-def test_doctor_says_whether_a_model_loads_and_in_what_memory(tmp_path):
-    golden = pathlib.Path(__file__).parents[1] / "golden" / "models"
-    text = json.loads(run_program("doctor", str(golden / "qwen3_5_4bit"), "--json").stdout)[-1]["text"]
-    assert text.startswith("qwen3_5_4bit (qwen3_5) loads: 0.0 GiB of weights, ")
-    assert " KiB of cache a token and " in text and "a context of 256 tokens" in text
-    broken = tmp_path / "broken"
-    shutil.copytree(golden / "qwen3_5_4bit", broken)
-    config = json.loads((broken / "config.json").read_text())
-    (broken / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 5}))
-    result = run_program("doctor", str(broken))
-    assert result.returncode == 1
-    assert "MISSING  model: " in result.stdout and "model.layers.4" in result.stdout
-
-
-def test_doctor_fails_with_advice_when_the_model_is_missing():
-    result = run_program("doctor", env={"REDPOLL_MODEL": "no-such-model", "HF_HUB_CACHE": "/nonexistent"})
-    assert result.returncode == EXIT_FAILED
-    assert "model: no model 'no-such-model'" in result.stdout
 
 
 # --- tokenize -----------------------------------------------------------------------------------------------------
