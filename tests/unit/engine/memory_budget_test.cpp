@@ -68,6 +68,32 @@ TEST(MemoryBudgetTest, SetsWindowsAsideForAllSequences) {
   EXPECT_EQ(plan->max_context, 1024);
 }
 
+TEST(MemoryBudgetTest, APromptCacheAddsItsBlocksWhereMemoryAllows) {
+  MemoryRequest request = small_model();
+  request.context_length = 100;
+  request.prompt_cache_bytes = 5 * kMiB;
+  request.budget_bytes = 10'000 * kMiB;
+  EXPECT_THAT(plan_memory(request)->num_blocks, ElementsAre(4 * 8 + 5));
+  request.budget_bytes = (60 + 34) * kMiB;
+  EXPECT_THAT(plan_memory(request)->num_blocks, ElementsAre(34));
+}
+
+// Of 200 MiB, 8 windows of 6 blocks and a step's 2 take 50 and leave 150; a quarter of that, halved, is for snapshots.
+TEST(MemoryBudgetTest, SnapshotsOfWindowsAreSetAsideOutOfHalfOfThePromptCache) {
+  const auto windows_with = [](std::size_t prompt_cache_bytes) {
+    MemoryRequest request = sliding_model();
+    request.prompt_cache_bytes = prompt_cache_bytes;
+    const auto plan = plan_memory(request);
+    EXPECT_TRUE(plan);
+    EXPECT_LE(plan->num_blocks[0] + plan->num_blocks[1], 200);
+    return plan->num_blocks[1];
+  };
+  const int without = windows_with(0);
+  EXPECT_EQ(windows_with(9 * kMiB), without);             // half is less than a window's five blocks
+  EXPECT_EQ(windows_with(20 * kMiB), without + 2 * 5);    // two snapshots
+  EXPECT_EQ(windows_with(1000 * kMiB), without + 3 * 5);  // as many as memory leaves
+}
+
 TEST(MemoryBudgetTest, WindowsTakeNoMoreThanHalfOfTheCache) {
   MemoryRequest request = sliding_model();
   request.budget_bytes = 100 * kMiB;
