@@ -146,6 +146,12 @@ Result<ProfileReport> run_profile_bench(EngineBenchOptions options, const server
     return fail(ErrorCode::kUnsupported,
                 "a profile needs operations that run when they are called, as on a CPU; this device is a " + device);
   }
+  if (options.engine.exact) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a profile needs operations that run when they are called, and those of --exact are put off; leave one "
+                "of them out",
+                "exact");
+  }
   options.engine.max_batch = options.batches.empty() ? 1 : std::ranges::max(options.batches);
   options.engine.max_queue = options.engine.max_batch;
   options.engine.prompt_cache_gb = 0;  // every prompt is to be computed

@@ -37,7 +37,7 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
     flags
         .whole("--step-tokens", settings.step_tokens, {16, 65'536},
                "Tokens computed in one step; fewer keep streams smoother while a long prompt comes in")
-        .or_else("256, or twice --max-batch if that is more");
+        .or_else("256, or twice --max-batch if that is more; with --exact 4,096 and --max-batch");
   }
   flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
       .or_else("the model's, as memory allows");

@@ -196,7 +196,9 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const std::optional<Blocks> windows = affordable_windows(request, least, cache_bytes);
   if (windows) {
     plan.num_blocks = *windows;
-    add_snapshots(request, (cache_bytes - bytes_of(request, *windows)) / 4, plan.num_blocks);
+    const std::size_t rest = cache_bytes - bytes_of(request, *windows);
+    const std::size_t of_least = in_size(blocks_for(least, request.block_tokens)) * full_group(request).bytes_per_block;
+    add_snapshots(request, std::min(rest / 4, rest - of_least), plan.num_blocks);
     plan.max_context =
         add_full_blocks(request, wanted, cache_bytes - bytes_of(request, plan.num_blocks), plan.num_blocks);
   } else {

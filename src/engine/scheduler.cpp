@@ -172,8 +172,8 @@ int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
   return wanted;
 }
 
-/// Gives the sequence blocks for up to this many more tokens, of stalled ones if need be, and of younger ones if it
-/// could not move at all; returns for how many there is room.
+/// Gives the sequence blocks for up to this many more tokens, if need be the prompt cache's, then those of stalled
+/// ones, and those of younger ones if it could not move at all; returns for how many there is room.
 int Scheduler::make_room(Sequence& sequence, int num_tokens) {
   while (!sequence.cache.ensure_capacity(sequence.num_computed() + num_tokens)) {
     if (evict()) continue;
@@ -191,7 +191,7 @@ int Scheduler::make_room(Sequence& sequence, int num_tokens) {
 }
 
 /// True if all tokens of a waiting sequence fit beside what the running ones still need, if need be after taking the
-/// blocks of stalled ones.
+/// blocks of the prompt cache's entries and of stalled ones.
 bool Scheduler::make_room_to_start(const Sequence& sequence) {
   if (!has_room_to_start(sequence)) return false;
   for (int group = 0; group < pools_.num_groups(); ++group) {
@@ -261,6 +261,7 @@ void Scheduler::hand_prompt_down() {
     heir->cache = std::move(ended->cache);
     heir->cache.truncate(num_tokens);
     heir->state = SequenceState::kRunning;
+    heir->has_started = true;
   }
 }
 

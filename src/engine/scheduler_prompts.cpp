@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostEvictedForASnapshot = 4;
 
-/// Of tokens that are computed: what goes on from them computes one at least.
+/// Those that the sequence's cache holds.
 std::span<const TokenId> computed_tokens(const Sequence& sequence) {
   return std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.num_computed()));
 }

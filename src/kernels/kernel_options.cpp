@@ -35,11 +35,10 @@ Status check_options(const KernelOptions& options, bool on_cpu) {
     if (auto variant = cpu::chosen_variant(); !variant) return std::unexpected(std::move(variant).error());
   }
   if (options.exact && options.activations) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "--activations is for kernels that round them, and --exact computes in the checkpoint's types; leave one "
-        "of them out",
-        "activations");
+    return fail(ErrorCode::kInvalidArgument,
+                "--activations says what our own kernels for CPUs compute in, and --exact computes in the checkpoint's "
+                "types; leave one of them out",
+                "activations");
   }
   const Activations activations = options.activations.value_or(Activations::kFloat32);
   if (on_cpu || activations == Activations::kFloat32) return {};

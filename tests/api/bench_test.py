@@ -56,6 +56,12 @@ def test_a_profile_sums_to_the_step():
         assert [row["shape"] for row in rows if row["name"] == "attention"] == ["9 x 64"]
 
 
+def test_a_profile_of_operations_that_are_put_off_is_refused():
+    done = run_program("bench", "--profile", "--exact")
+    assert done.returncode != 0
+    assert "those of --exact are put off; leave one of them out" in done.stderr
+
+
 def test_a_profile_measures_what_was_asked_even_if_it_is_the_default_of_the_plain_tables():
     done = run_program("bench", "--profile", "--batches", "1,2,4,8,16", "--depths", "0", "--prefills", "none",
                        "--decode-tokens", "1", "--repetitions", "1", "--context-length", "512", "--json")

@@ -94,6 +94,21 @@ TEST(MemoryBudgetTest, SnapshotsOfWindowsAreSetAsideOutOfHalfOfThePromptCache) {
   EXPECT_EQ(windows_with(1000 * kMiB), without + 3 * 5);  // as many as memory leaves
 }
 
+TEST(MemoryBudgetTest, SnapshotsLeaveTheContextThatWasAskedFor) {
+  MemoryRequest request = sliding_model();
+  request.model_context = request.context_length = 32'768;  // 1,024 blocks
+  for (std::size_t budget = 1100 * kMiB; budget <= 1300 * kMiB; budget += 7 * kMiB) {
+    request.budget_bytes = budget;
+    request.prompt_cache_bytes = 0;
+    const auto without = plan_memory(request);
+    request.prompt_cache_bytes = 1000 * kMiB;
+    const auto with = plan_memory(request);
+    ASSERT_TRUE(without && with) << budget;
+    EXPECT_EQ(without->max_context, 32'768) << budget;
+    EXPECT_EQ(with->max_context, 32'768) << budget;
+  }
+}
+
 TEST(MemoryBudgetTest, WindowsTakeNoMoreThanHalfOfTheCache) {
   MemoryRequest request = sliding_model();
   request.budget_bytes = 100 * kMiB;
