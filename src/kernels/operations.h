@@ -98,10 +98,11 @@ struct AttentionSpec {
 enum class GateActivation {
   kIdentity,
   kSigmoid,
-  kSilu,         // x / (1 + exp(-x))
-  kPreciseSilu,  // the same, and its product, in float32 whatever the type
-  kClampedSilu,  // min(x, 7) / (1 + exp(-1.702 min(x, 7))), and what it gates is clamped to -7..7 and gets 1 more
-  kGeluTanh,     // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+  kSilu,           // x / (1 + exp(-x))
+  kPreciseSilu,    // the same, and its product, in float32 whatever the type
+  kClampedSilu,    // min(x, 7) / (1 + exp(-1.702 min(x, 7))), and what it gates is clamped to -7..7 and gets 1 more
+  kGeluTanh,       // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+  kFusedGeluTanh,  // the same, and its product, in one kernel: on a GPU the exact tier rounds otherwise then
 };
 
 /// The weights of a token's experts: the softmax of its logits over all experts, its share of that which the chosen

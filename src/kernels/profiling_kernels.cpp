@@ -182,7 +182,8 @@ mx::array ProfilingKernels::gate_multiply(const mx::array& gate, const mx::array
       case GateActivation::kSilu:
       case GateActivation::kPreciseSilu: return {"silu and multiply", 4};
       case GateActivation::kClampedSilu: return {"clamped silu and multiply", 8};
-      case GateActivation::kGeluTanh: break;
+      case GateActivation::kGeluTanh:
+      case GateActivation::kFusedGeluTanh: break;
     }
     return {"gelu and multiply", 10};
   }();

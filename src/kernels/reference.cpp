@@ -5,9 +5,7 @@
 #include <mlx/ops.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -50,28 +48,6 @@ mx::array gather_blocks(const mx::array& pool, const mx::array& table, int first
 mx::array capped(const mx::array& x, float cap) {
   const mx::array limit(cap, x.dtype());
   return mx::multiply(mx::tanh(mx::divide(x, limit)), limit);
-}
-
-mx::array silu(const mx::array& x) { return mx::multiply(x, mx::sigmoid(x)); }
-
-mx::array gelu(const mx::array& x) {
-  const auto constant = [&](double value) { return mx::array(static_cast<float>(value), x.dtype()); };
-  const mx::array cube = mx::power(x, constant(3));
-  const mx::array inner =
-      mx::multiply(constant(std::sqrt(2 / std::numbers::pi)), mx::add(x, mx::multiply(constant(0.044715), cube)));
-  return mx::multiply(mx::multiply(constant(0.5), x), mx::add(constant(1), mx::tanh(inner)));
-}
-
-mx::array activated(const mx::array& x, GateActivation activation) {
-  switch (activation) {
-    case GateActivation::kSigmoid: return mx::sigmoid(x);
-    case GateActivation::kSilu:
-    case GateActivation::kPreciseSilu: return silu(x);
-    case GateActivation::kGeluTanh: return gelu(x);
-    case GateActivation::kClampedSilu:  // changes what it gates, too
-    case GateActivation::kIdentity: break;
-  }
-  return x;
 }
 
 /// Whether the tokens at positions [first, + num_queries) see those at [first_key, + num_keys): (num_queries,
@@ -129,6 +105,26 @@ mx::array turned(const mx::array& x, int count) {
       {mx::slice(x, {0, 0, from, 0}, shape), mx::slice(x, {0, 0, 0, 0}, {1, shape[1], from, shape[3]})}, 2);
 }
 
+/// Tokens for which mlx-lm's cache of the row's layer has room: it grows by 256, that of a window up to this, and is
+/// made anew, without room to spare, when a window sees many tokens at once. Products depend on how far heads stand
+/// apart.
+int cache_capacity(const BatchRow& row, int window) {
+  constexpr int kStep = 256;
+  const int context = row.num_computed + row.num_tokens;
+  if (window == 0) return (context + kStep - 1) / kStep * kStep;
+  if (row.num_tokens > 1 || context >= window) return 0;
+  int capacity = std::max(row.num_prompt_tokens - 1, 0);
+  while (capacity < context) capacity += std::min(kStep, window - capacity);
+  return capacity;
+}
+
+/// x (1, kv_heads, tokens, head_dim), with the heads `capacity` tokens apart in memory, if that is more.
+mx::array with_capacity(const mx::array& x, int capacity) {
+  const int more = capacity - x.shape(2);
+  if (more <= 0) return mx::contiguous(x);
+  return mx::slice(mx::pad(x, {{0, 0}, {0, 0}, {0, more}, {0, 0}}), {0, 0, 0, 0}, x.shape());
+}
+
 /// x (tokens, heads * head_dim) or already split -> (tokens, heads, head_dim).
 mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x, {x.shape(0), -1, head_dim}); }
 
@@ -167,17 +163,16 @@ mx::array ReferenceKernels::add(const mx::array& x, const mx::array& y) const {
 mx::array ReferenceKernels::add_bias(const mx::array& x, const mx::array& bias) const { return mx::add(x, bias); }
 
 mx::array ReferenceKernels::gate_multiply(const mx::array& gate, const mx::array& up, GateActivation activation) const {
-  if (activation == GateActivation::kClampedSilu) {
-    const mx::array limit(7.0F, gate.dtype());
-    const mx::array low = mx::minimum(gate, limit);
-    const mx::array gated = mx::add(mx::clip(up, mx::negative(limit), limit), mx::array(1.0F, up.dtype()));
-    return mx::multiply(gated, mx::multiply(low, mx::sigmoid(mx::multiply(mx::array(1.702F, low.dtype()), low))));
+  switch (activation) {
+    case GateActivation::kSilu: return fused_.silu_multiply({gate, up})[0];
+    case GateActivation::kPreciseSilu: return fused_.precise_silu_multiply({gate, up})[0];
+    case GateActivation::kClampedSilu: return fused_.clamped_silu_multiply({gate, up})[0];
+    case GateActivation::kGeluTanh: return mx::multiply(gelu_tanh(gate), up);
+    case GateActivation::kFusedGeluTanh: return fused_.gelu_multiply({gate, up})[0];
+    case GateActivation::kSigmoid: return mx::multiply(mx::sigmoid(gate), up);
+    case GateActivation::kIdentity: break;
   }
-  if (activation == GateActivation::kPreciseSilu) {
-    const mx::array product = mx::multiply(silu(mx::astype(gate, mx::float32)), mx::astype(up, mx::float32));
-    return mx::astype(product, up.dtype());
-  }
-  return mx::multiply(activated(gate, activation), up);
+  return mx::multiply(gate, up);
 }
 
 mx::array ReferenceKernels::scale(const mx::array& x, float factor) const {
@@ -188,7 +183,7 @@ mx::array ReferenceKernels::divide(const mx::array& x, float divisor) const {
   return mx::divide(x, mx::array(divisor, x.dtype()));
 }
 
-mx::array ReferenceKernels::gelu_tanh(const mx::array& x) const { return gelu(x); }
+mx::array ReferenceKernels::gelu_tanh(const mx::array& x) const { return fused_.gelu({x})[0]; }
 
 mx::array ReferenceKernels::softcap(const mx::array& x, float cap) const { return capped(x, cap); }
 
@@ -241,6 +236,10 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
       const int index = ring_index(row, spec.window, first_seen);
       keys = turned(keys, index);
       values = turned(values, index);
+    }
+    if (is_exact_) {
+      keys = with_capacity(keys, cache_capacity(row, spec.window));
+      values = with_capacity(values, cache_capacity(row, spec.window));
     }
     const mx::array queries =
         mx::expand_dims(mx::transpose(mx::slice(split, {row.first_token, 0, 0},

@@ -7,6 +7,7 @@
 // its own, gets mlx-lm's bits.
 #pragma once
 
+#include "kernels/fused_operations.h"
 #include "kernels/kernels.h"
 
 namespace redpoll::kernels {
@@ -64,6 +65,7 @@ class ReferenceKernels : public Kernels {
 
  private:
   bool is_exact_;
+  FusedOperations fused_;
 };
 
 }  // namespace redpoll::kernels

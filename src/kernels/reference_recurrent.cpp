@@ -56,16 +56,6 @@ struct DeltaTokens {
   }
 };
 
-/// One token; memory (heads, value_dim, key_dim) is replaced.
-mx::array delta_step(const DeltaTokens& token, mx::array& memory) {
-  const auto& [q, k, v, decay, beta] = token;
-  memory = mx::multiply(memory, mx::expand_dims(decay, {1, 2}));
-  const mx::array held = mx::sum(mx::multiply(memory, mx::expand_dims(k, 1)), -1);
-  const mx::array delta = mx::multiply(mx::subtract(v, held), mx::expand_dims(beta, 1));
-  memory = mx::add(memory, mx::multiply(mx::expand_dims(k, 1), mx::expand_dims(delta, 2)));
-  return mx::astype(mx::sum(mx::multiply(memory, mx::expand_dims(q, 1)), -1), q.dtype());
-}
-
 }  // namespace
 
 StateStorage ReferenceKernels::make_state_storage(const StateShape& shape) const {
@@ -108,16 +98,17 @@ mx::array ReferenceKernels::gated_delta(const DeltaInputs& inputs, const DeltaSp
   const mx::array q = mx::repeat(normalized(heads_of(0, spec.num_key_heads, spec.key_dim), scale * scale), shared, 1);
   const mx::array k = mx::repeat(normalized(heads_of(keys, spec.num_key_heads, spec.key_dim), scale), shared, 1);
   const mx::array v = heads_of(2 * keys, spec.num_value_heads, spec.value_dim);
-  const mx::array rate = mx::add(inputs.a, spec.dt_bias);
-  const mx::array softplus = mx::logaddexp(rate, mx::array(0.0F, rate.dtype()));
-  const mx::array fading = mx::negative(mx::exp(mx::astype(spec.a_log, mx::float32)));
-  const DeltaTokens all{q, k, v, mx::exp(mx::multiply(fading, softplus)), mx::sigmoid(inputs.b)};
+  const mx::array decay = fused_.delta_decay({spec.a_log, inputs.a, spec.dt_bias})[0];
+  const DeltaTokens all{q, k, v, decay, mx::sigmoid(inputs.b)};
 
   std::vector<mx::array> outputs;
   for (const BatchRow& row : batch.rows) {
     mx::array memory = state_of(states.memory, row);
     for (int t = row.first_token; t < row.first_token + row.num_tokens; ++t) {
-      outputs.push_back(delta_step(all.at(t), memory));
+      const DeltaTokens one = all.at(t);
+      const auto step = fused_.delta_step({one.q, one.k, one.v, one.decay, one.beta, memory});
+      outputs.push_back(step[0]);
+      memory = step[1];
     }
     states.memory = with_row(states.memory, row.state, memory);
   }

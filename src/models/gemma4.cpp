@@ -51,7 +51,7 @@ struct Gemma4Experts {
     options.routing.weights = kernels::RoutingWeights::kSoftmaxOfChosen;
     options.routing.is_precise = false;
     options.routing.expert_scales = scope["router"].vector("per_expert_scale", config.num_experts);
-    options.activation = GateActivation::kGeluTanh;
+    options.activation = GateActivation::kFusedGeluTanh;
     options.router = "router.proj";
     options.stacked = "experts.switch_glu";
     return options;
@@ -91,7 +91,7 @@ struct Gemma4Layer {
         pre_feedforward_layernorm(Gemma4Experts::norm(scope, "pre_feedforward_layernorm", config)),
         post_feedforward_layernorm(Gemma4Experts::norm(scope, "post_feedforward_layernorm", config)),
         self_attn(scope["self_attn"], config, shape),
-        mlp(scope["mlp"], config.hidden_size, shape.intermediate_size, {.activation = GateActivation::kGeluTanh}),
+        mlp(scope["mlp"], config.hidden_size, shape.intermediate_size, {.activation = GateActivation::kFusedGeluTanh}),
         layer_scalar(mx::astype(scope.vector("layer_scalar", 1), mx::float32).item<float>()) {
     if (config.enable_moe_block) experts.emplace(scope, config);
     if (config.hidden_size_per_layer_input > 0) layer_input.emplace(scope, config, shape.layer);

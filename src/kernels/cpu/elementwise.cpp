@@ -43,7 +43,8 @@ mx::array CpuKernels::gate_multiply(const mx::array& gate, const mx::array& up, 
       case GateActivation::kSilu:
       case GateActivation::kPreciseSilu: return loops.silu_multiply;
       case GateActivation::kClampedSilu: return loops.clamped_silu_multiply;
-      case GateActivation::kGeluTanh: return loops.gelu_multiply;
+      case GateActivation::kGeluTanh:
+      case GateActivation::kFusedGeluTanh: return loops.gelu_multiply;
       case GateActivation::kIdentity: break;
     }
     return loops.multiply;

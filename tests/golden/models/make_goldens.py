@@ -1,12 +1,12 @@
 """Tiny seeded checkpoints per family, and what mlx-lm computes from them, in float32 and in their own type.
 
-usage: make_goldens.py [--only NAME...] [--exact] [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
+usage: make_goldens.py [--only NAME...] [--exact [--out FOLDER]] [--mlx FOLDER]      (pip: mlx-cpu==0.32.4 mlx-lm==0.32.2)
 
 Writes, beside this file, one folder per variant: config.json, *.safetensors and expected.safetensors with `tokens`
 (n) and teacher-forced `logits` (n, vocab), and exact.safetensors with the same `logits` in the checkpoint's own type
 and, of its greedy continuation, `answer` (m) and `answer_logits` (m, vocab), and the same as `chunked_` where the prompt
-was taken 16 tokens at a time. --exact makes the latter file only, from
-checkpoints that are there. Every variant has real structure: grouped heads, a head_dim that is not
+was taken 16 tokens at a time. --exact makes the latter file only, from checkpoints that are there, and with --out
+somewhere else: the bits of another device, which REDPOLL_TEST_EXACT=FOLDER lets the tests expect. Every variant has real structure: grouped heads, a head_dim that is not
 hidden / heads, prompts longer than the original context of its rope scaling, weights that differ per layer.
 
 With --mlx FOLDER (the starter model as an MLX checkpoint) it also writes starter_greedy.json: greedy continuations of
@@ -129,12 +129,13 @@ def make_variant(seed, name):
     print(f"{name}: {size / 1000:.0f} kB, logits std {logits.std().item():.2f}")
 
 
-def make_exact(name, num_answers=24):
+def make_exact(name, out, num_answers=24):
     nn.gelu = nn.gelu_approx  # see make_variant
     folder = HERE / name
     model, config = load_model(folder)
-    if "quantization" not in config and any("switch" in path for path, _ in model.named_modules()):
-        model.set_dtype(mx.float32)  # on a CPU MLX multiplies dense experts in no other type
+    has_dense_experts = "quantization" not in config and any("switch" in path for path, _ in model.named_modules())
+    if has_dense_experts and mx.default_device() == mx.cpu:
+        model.set_dtype(mx.float32)  # MLX multiplies them in no other type there
     tokens = mx.load(str(folder / "expected.safetensors"))["tokens"]
     logits = model(tokens[None], cache=make_prompt_cache(model))[0]
 
@@ -152,8 +153,9 @@ def make_exact(name, num_answers=24):
 
     answer, answer_logits = generate(2048)
     chunked_answer, chunked_logits = generate(CHUNK)
+    (out / name).mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(
-        str(folder / "exact.safetensors"),
+        str(out / name / "exact.safetensors"),
         {
             "logits": logits,
             "answer": answer,
@@ -213,11 +215,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), help="variants to make instead of all")
     parser.add_argument("--exact", action="store_true", help="exact.safetensors only")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="where exact.safetensors go, by variant")
     parser.add_argument("--mlx", help="the starter model as an MLX checkpoint folder with its tokenizer.json")
     arguments = parser.parse_args()
     for name in arguments.only or VARIANTS:
         if not arguments.exact:
             make_variant(SEEDS[name], name)
-        make_exact(name)
+        make_exact(name, arguments.out)
     if arguments.mlx:
         make_starter(arguments.mlx)
