@@ -43,6 +43,8 @@ class PromptCache {
 
   /// How many of the first `most` tokens some entry could be resumed at. Makes the entry the most recently used.
   [[nodiscard]] int find(std::span<const TokenId> tokens, int most);
+  /// How many of the first tokens some entry has, whether it can be resumed there or not.
+  [[nodiscard]] int num_common(std::span<const TokenId> tokens) const { return descend(tokens).num_tokens; }
   /// Blocks of the group that `take` would share. Likewise.
   [[nodiscard]] int num_shared(int group, std::span<const TokenId> tokens, int most);
   /// A cache for as many tokens as `find` says. Nothing when that is none, or when a block that must be copied cannot

@@ -33,6 +33,10 @@ struct Request {
   int num_top_logprobs = -1;     // -1: no logprobs; 0: the chosen token's; up to 20: and the best others
   bool prompt_logprobs = false;  // one PromptEvent before the first token
 
+  /// How many tokens of the prompt are likely to begin others, too: what a chat template writes of tools and system
+  /// messages. A hint for the prompt cache.
+  int num_stable_tokens = 0;
+
   int priority = 0;  // higher first among waiting requests, then first come first served
   std::shared_ptr<EventQueue> events;
 };

@@ -27,6 +27,7 @@ void set_back(Sequence& sequence) {
 
 void Scheduler::add(std::unique_ptr<Sequence> sequence) {
   sequence->arrival = next_arrival_++;
+  follow_a_leader(*sequence);
   sequences_.push_back(std::move(sequence));
 }
 
@@ -167,9 +168,7 @@ int Scheduler::wanted_tokens(const Sequence& sequence, int budget) const {
   if (options_.prompt_chunk > 0) return exact_tokens(sequence, budget);
   int wanted = std::min(sequence.num_uncomputed(), budget);
   if (sequence.scores_prompt()) wanted = std::min(wanted, kMaxScoredTokensPerStep);
-  const int until_pause = sequence.num_common_tokens() - sequence.num_computed();
-  if (pauses_before_its_end(sequence) && until_pause > 0) wanted = std::min(wanted, until_pause);
-  return wanted;
+  return std::min(wanted, next_pause(sequence) - sequence.num_computed());
 }
 
 /// Gives the sequence blocks for up to this many more tokens, if need be the prompt cache's, then those of stalled
@@ -276,8 +275,9 @@ const Sequence* Scheduler::leading_sibling(const Sequence& sequence) const {
   return leading;
 }
 
-/// False while a sibling computes the prompt for both.
+/// False while a sibling computes the prompt for both, or somebody else the beginning of it.
 bool Scheduler::may_start(const Sequence& sequence) const {
+  if (waits_for_leader(sequence)) return false;
   const Sequence* sibling = leading_sibling(sequence);
   return sibling == nullptr || sibling->num_computed() >= sibling->num_common_tokens();
 }
@@ -324,8 +324,10 @@ Sequence* Scheduler::youngest_after(const Sequence& sequence) const {
   return nullptr;
 }
 
+/// What it has may still be there when it is computed again.
 void Scheduler::preempt(Sequence& sequence) {
   ++num_preemptions_;
+  leave_in_prompt_cache(sequence);
   set_back(sequence);
 }
 

@@ -22,6 +22,8 @@ struct SchedulerOptions {
   /// the last token on its own; what was generated comes token by token, also when it is computed again. A step must
   /// have room for two chunks and a token for each sequence.
   int prompt_chunk = 0;
+  /// Of a prompt, between snapshots for the prompt cache, where caches cannot go back.
+  int snapshot_tokens = 1024;
 };
 
 /// `num_tokens` more tokens of the sequence are to be computed; its cache has room for them. The copies are to be made
@@ -45,9 +47,11 @@ struct Scheduled {
 ///   back allow. Later they share what is still there. One that has ended hands the prompt down if a sibling is next
 ///   and no other has it.
 /// - A sequence whose consumer has fallen behind counts for nothing but the blocks it holds.
-/// - With a prompt cache, who starts goes on from what others have left there, and who ends leaves what it has. Where
-///   caches cannot go back, prompts pause one token before their end, too, to leave a snapshot. Entries give way to
-///   whoever lacks blocks, before anybody is preempted.
+/// - With a prompt cache, who starts goes on from what others have left there, and who ends or is preempted leaves what
+///   it has. Where caches cannot go back, prompts pause to leave snapshots: one token before their end, where their
+///   stable part ends, where they part from what is there, and now and then. Entries give way to whoever lacks blocks,
+///   before anybody is preempted.
+/// - Who begins as an older one does that is still computing that beginning waits for it, and goes on from there.
 class Scheduler {
  public:
   /// The pools, and the prompt cache if there is one, must outlive the scheduler.
@@ -83,10 +87,16 @@ class Scheduler {
   void hand_prompt_down();
   [[nodiscard]] std::vector<cache::BlockCopy> start_from_prompt_cache(Sequence& sequence);
   void leave_snapshot(const Sequence& sequence);
-  void leave_in_prompt_cache(Sequence& ended);
+  void leave_in_prompt_cache(Sequence& sequence);
   [[nodiscard]] bool may_use_prompt_cache(const Sequence& sequence) const;
   [[nodiscard]] bool wants_snapshot(const Sequence& sequence) const;
-  [[nodiscard]] bool pauses_before_its_end(const Sequence& sequence) const;
+  [[nodiscard]] bool pauses_at(const Sequence& sequence, int num_tokens) const;
+  [[nodiscard]] int next_pause(const Sequence& sequence) const;
+  [[nodiscard]] int num_alike(const Sequence& leader, const Sequence& sequence) const;
+  void note_branch(Sequence& sequence) const;
+  void follow_a_leader(Sequence& sequence) const;
+  [[nodiscard]] bool waits_for_leader(const Sequence& sequence) const;
+  [[nodiscard]] Sequence* of_arrival(std::uint64_t arrival) const;
   [[nodiscard]] bool evict() { return prompts_ != nullptr && prompts_->evict(); }
   [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;
   [[nodiscard]] bool may_start(const Sequence& sequence) const;
@@ -104,7 +114,7 @@ class Scheduler {
   cache::PromptCache* prompts_;                       // nullptr: none
   std::vector<std::unique_ptr<Sequence>> sequences_;  // by arrival
   std::vector<Scheduled> scheduled_;
-  std::uint64_t next_arrival_ = 0;
+  std::uint64_t next_arrival_ = 1;
   std::size_t num_preemptions_ = 0;
 };
 

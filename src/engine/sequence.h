@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/clock.h"
@@ -46,6 +47,11 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;  // prompt and generated
   cache::SequenceCache cache;   // of the tokens computed so far
+
+  /// Where it pauses in its prompt to leave what it has to others that begin alike.
+  std::set<int> branches = {};
+  std::uint64_t leader = 0;  // arrival of the sequence whose beginning it waits for
+  int num_led = 0;           // tokens of that; 0: it waits for nobody
 
   int num_cached = 0;        // tokens of the prompt that it was first started with
   bool has_started = false;  // it may have been set back since

@@ -21,6 +21,7 @@ struct SequenceOptions {
   bool prompt_logprobs = false;
   int num_choices = 1;
   int shared_tokens = 0;  // at the beginning of the prompt, as all others have them
+  int stable_tokens = 0;
 };
 
 class SchedulerTest : public testing::Test {
@@ -29,6 +30,8 @@ class SchedulerTest : public testing::Test {
     make(options, {{.window = 0, .num_blocks = num_blocks}});
   }
   void make(const SchedulerOptions& options, const std::vector<cache::GroupPool>& groups) {
+    scheduler_.reset();
+    prompts_.reset();
     pools_ = std::make_unique<cache::CachePools>(kBlockTokens, groups);
     if (prompt_cache_bytes_ > 0) {
       prompts_.emplace(*pools_, std::vector<std::size_t>(groups.size(), 1), prompt_cache_bytes_);
@@ -47,6 +50,7 @@ class SchedulerTest : public testing::Test {
     active->request.priority = options.priority;
     active->request.prompt_logprobs = options.prompt_logprobs;
     active->request.num_choices = options.num_choices;
+    active->request.num_stable_tokens = options.stable_tokens;
     for (int choice = 0; choice < options.num_choices; ++choice) {
       scheduler_->add(std::make_unique<Sequence>(active, choice, cache::SequenceCache(*pools_)));
     }

@@ -35,7 +35,8 @@ class SchedulerWorkloadTest : public SchedulerTest,
                  .priority = pick(0, 1),
                  .prompt_logprobs = pick(0, 9) == 0,
                  .num_choices = pick(0, 1) == 0 ? 1 : pick(2, 4),
-                 .shared_tokens = prompt_cache_bytes_ > 0 ? pick(0, 1) * prompt_tokens + pick(-3, 3) : 0});
+                 .shared_tokens = prompt_cache_bytes_ > 0 ? pick(0, 1) * prompt_tokens + pick(-3, 3) : 0,
+                 .stable_tokens = pick(-9, prompt_tokens + 1)});
     }
     for (const auto& sequence : scheduler_->sequences()) {
       if (pick(0, 19) == 0) sequence->active->stalled = !sequence->active->stalled;
@@ -162,7 +163,7 @@ TEST_P(SchedulerWorkloadTest, KeepsItsPromises) {
       groups.push_back({.window = window, .num_blocks = room * (window == 0 ? kNumBlocks : kWindowBlocks)});
     }
   }
-  make({.max_batch = kMaxBatch, .step_tokens = kStepTokens}, groups);
+  make({.max_batch = kMaxBatch, .step_tokens = kStepTokens, .snapshot_tokens = 10}, groups);
   for (int i = 0; i < 10'000; ++i) {
     change_workload();
     const std::vector<Scheduled> scheduled = scheduler_->schedule();
