@@ -78,6 +78,7 @@ engine::Request Generation::engine_request(const Prompt& prompt) const {
   engine::Request request;
   request.id = model_.engine->next_request_id();
   request.prompt = prompt.prepared->ids;
+  request.num_stable_tokens = prompt.prepared->num_stable_tokens;
   request.sampling = prepared_.sampling;
   request.max_tokens = prepared_.max_tokens;
   request.min_tokens = options.min_tokens;

@@ -25,6 +25,7 @@ struct PreparedPrompt {
   // Only for `echo`: what it repeats, and for each id how many characters of that come before it.
   std::string echo_text = {};
   std::vector<std::size_t> echo_begins = {};
+  int num_stable_tokens = 0;  // see engine::Request
 };
 
 /// A request with everything decided: templates rendered, text tokenized, sampling resolved. See server/prepare.h.

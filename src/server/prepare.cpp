@@ -5,6 +5,7 @@
 #include "api/openai/completions.h"
 #include "engine/context_limit.h"
 #include "server/sampling.h"
+#include "server/stable_prefix.h"
 
 namespace redpoll::server {
 namespace {
@@ -68,7 +69,8 @@ Result<PreparedGeneration> prepare_chat(const ServedModel& model, const Sampling
   RETURN_IF_ERROR(check_length(model, prompt));
   // The template has written the special tokens itself.
   ASSIGN_OR_RETURN(std::vector<TokenId> ids, model.tokenizer->encode(prompt, {.add_special_tokens = false}));
-  prepared.prompts.push_back({.ids = std::move(ids)});
+  const int num_stable = model.can_go_back ? 0 : num_stable_tokens(model, request.conversation, prompt, ids);
+  prepared.prompts.push_back({.ids = std::move(ids), .num_stable_tokens = num_stable});
   return prepared;
 }
 

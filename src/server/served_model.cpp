@@ -1,5 +1,6 @@
 #include "server/served_model.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <utility>
@@ -99,6 +100,9 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   const engine::EngineStats stats = model->engine->stats();
   model->vocab_size = stats.vocab_size;
   model->context = stats.context;
+  model->can_go_back = std::ranges::all_of(stats.kv_groups, [](const engine::KvGroupStats& group) {
+    return group.kind == cache::CacheKind::kAttention && group.window == 0;
+  });
   progress(ready_line(stats, milliseconds_between(started_at, system_clock().now()) / 1000));
   return model;
 }

@@ -29,6 +29,7 @@ struct ServedModel {
   std::vector<TokenId> stop_ids;  // any of them ends an answer
   int vocab_size = 0;
   engine::ContextLimit context;
+  bool can_go_back = true;  // its caches can be resumed anywhere: no layer has a window or a state
   std::unique_ptr<engine::Engine> engine;
 };
 

@@ -42,6 +42,36 @@ TEST(PrepareTest, ChatIsRenderedAndTokenizedWithoutFurtherSpecialTokens) {
   EXPECT_FALSE(prepared->continues_prompt);
 }
 
+TEST(PrepareTest, TheStablePartEndsWhereTheFirstMessageBegins) {
+  ServedModel model = make_model();
+  api::ChatRequest request = hello();
+  const auto stable = [&] { return prepare_chat(model, {}, request)->prompts[0].num_stable_tokens; };
+  request.conversation.messages.insert(request.conversation.messages.begin(),
+                                       json::object{{"role", "system"}, {"content", "be brief"}});
+  EXPECT_EQ(stable(), 0) << "caches that can go back need no hint";
+  model.can_go_back = false;
+  const int length = static_cast<int>(std::string_view("[system]be brief[user]").size());
+  EXPECT_EQ(stable(), length);
+  request.conversation.messages[1].as_object()["content"] = "a";  // what the other rendering says
+  EXPECT_EQ(stable(), length);
+  request.conversation.messages.push_back(json::object{{"role", "assistant"}, {"content", "hm"}});
+  EXPECT_EQ(stable(), length);
+  request.conversation.messages.erase(request.conversation.messages.begin());
+  EXPECT_EQ(stable(), 0) << "no system message";
+}
+
+TEST(PrepareTest, ATemplateThatRefusesTheStablePartAloneGivesNone) {
+  ServedModel model = make_model(
+      "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}"
+      "{% if messages | length == 2 %}{{ raise_exception('too short') }}{% endif %}");
+  model.can_go_back = false;
+  api::ChatRequest request;
+  for (const char* role : {"system", "user", "assistant"}) {
+    request.conversation.messages.push_back(json::object{{"role", role}, {"content", "x"}});
+  }
+  EXPECT_EQ(prepare_chat(model, {}, request)->prompts[0].num_stable_tokens, 0);
+}
+
 TEST(PrepareTest, MaxTokensComesFromRequestThenFlagThenModelThenContext) {
   ServedModel model = make_model();
   api::ChatRequest request = hello();
