@@ -71,7 +71,7 @@ TEST(PrepareTest, ModelWithoutATemplateSaysWhereToGo) {
 }
 
 constexpr std::string_view kToolTemplate =
-    "{% if tools %}<tool_call>{\"name\": NAME, \"arguments\": OBJECT}</tool_call>{% endif %}hello";
+    R"({% if tools %}<tool_call>{"name": NAME, "arguments": OBJECT}</tool_call>{% endif %}hello)";
 
 api::ChatRequest hello_with_tool() {
   api::ChatRequest request = hello();

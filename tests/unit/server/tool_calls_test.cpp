@@ -17,7 +17,7 @@ constexpr std::string_view kJsonTools =
     "{{ call.function | tojson }}{% endfor %}{% endfor %}<|start|>";
 
 constexpr std::string_view kNamedTools =
-    "{% if tools %}<function name=\"NAME\"><param name=\"KEY\">VALUE</param></function>{% endif %}<|start|>";
+    R"({% if tools %}<function name="NAME"><param name="KEY">VALUE</param></function>{% endif %}<|start|>)";
 
 constexpr std::string_view kTools =
     R"(, "tools": [{"type": "function", "function": {"name": "weather", "parameters":)"

@@ -34,7 +34,7 @@ TEST(ToolCallFormat, IsNoneWithoutMarkupThatCanBeRead) {
   for (const std::string_view source :
        {"", "{{ tools }}", "{{ message.content }}", "<tool_call>{function-name}\\n<arg_key>{arg-key}</arg_key>",
         "{{ '<tool_call>' + call.name }}{\"name\": 1}", "<function={{ name }}>{{ arguments }}</function>",
-        "json objects within <tool_call></tool_call> tags, with \"name\" and \"arguments\"", "<tool_call>{\"names\"",
+        R"(json objects within <tool_call></tool_call> tags, with "name" and "arguments")", "<tool_call>{\"names\"",
         "<function name=\"f\">", "\\"}) {
     EXPECT_EQ(tool_call_format(source), std::nullopt) << source;
   }

@@ -34,20 +34,21 @@ const ToolCall kWeather{.name = "weather", .arguments = R"({"city":"Zürich"})"}
 TEST(ToolCallParser, ReadsCallsInOrder) {
   for (const auto& [format, now, weather] : spellings()) {
     EXPECT_EQ(read(format, now), (Reading{"", {kNow}}));
-    EXPECT_EQ(read(format, weather + "\n" + now + weather), (Reading{"", {kWeather, kNow, kWeather}}));
+    EXPECT_EQ(read(format, join({weather, "\n", now, weather})), (Reading{"", {kWeather, kNow, kWeather}}));
   }
 }
 
 TEST(ToolCallParser, TextAroundCallsStaysAsItIs) {
   for (const auto& [format, now, weather] : spellings()) {
-    EXPECT_EQ(read(format, "Let me see.\n\n" + now + "\n"), (Reading{"Let me see.\n\n", {kNow}}));
-    EXPECT_EQ(read(format, "  Öl: " + now + " then " + weather + "."), (Reading{"  Öl:  then .", {kNow, kWeather}}));
+    EXPECT_EQ(read(format, join({"Let me see.\n\n", now, "\n"})), (Reading{"Let me see.\n\n", {kNow}}));
+    EXPECT_EQ(read(format, join({"  Öl: ", now, " then ", weather, "."})),
+              (Reading{"  Öl:  then .", {kNow, kWeather}}));
   }
 }
 
 TEST(ToolCallParser, WhiteSpaceAloneIsDroppedBesideCallsOnly) {
   for (const auto& [format, now, weather] : spellings()) {
-    EXPECT_EQ(read(format, "\n\n" + now + " \t\n" + weather + "\n"), (Reading{"", {kNow, kWeather}}));
+    EXPECT_EQ(read(format, join({"\n\n", now, " \t\n", weather, "\n"})), (Reading{"", {kNow, kWeather}}));
     EXPECT_EQ(read(format, "\n \n"), only_text("\n \n"));
     EXPECT_EQ(read(format, "\n a \n"), only_text("\n a \n"));
     EXPECT_EQ(read(format, ""), only_text(""));
@@ -68,7 +69,7 @@ TEST(ToolCallParser, ACallThatIsCutOffIsText) {
 TEST(ToolCallParser, ACallOfAnUnknownToolIsText) {
   for (const auto& [format, now, weather] : spellings()) {
     const ToolCallOptions none{.format = format, .tools = std::make_shared<const ToolSchemas>(json::array())};
-    const std::string answer = "a " + now + "\n" + weather + "\n";
+    const std::string answer = join({"a ", now, "\n", weather, "\n"});
     EXPECT_EQ(read(none, answer), only_text(answer));
   }
 }
@@ -90,7 +91,7 @@ TEST(ToolCallParser, ACallAfterMarkupThatWentWrongIsRead) {
          {"<", "<<", "<tool_call", "<tool_call>", "<tool_call><", "<tool_call>\n\n", "<tool_call>\n{\"a\": \"<",
           "<tool_call><function=now></function>", "<function", "<function=", "<function=no",
           "<function name=", "<function name=\"n", "<function name=\"now\"><",
-          "<function name=\"now\"><param name=\"a\">b</param><", "<b>"}) {
+          R"(<function name="now"><param name="a">b</param><)", "<b>"}) {
       EXPECT_EQ(read(format, wrong + now), (Reading{wrong, {kNow}})) << wrong;
     }
   }
@@ -122,7 +123,7 @@ TEST(ToolCallParser, ShowsANameThatIsNoToolsAtItsFirstWrongByte) {
 TEST(ToolCallParser, NothingComesAfterTheLastCallThatIsWanted) {
   for (const auto& [format, now, weather] : spellings()) {
     const ToolCallOptions options{.format = format, .tools = test_tools(), .max_calls = 1};
-    EXPECT_EQ(read(options, "a" + now + "b" + weather + "c<"), (Reading{"a", {kNow}}));
+    EXPECT_EQ(read(options, join({"a", now, "b", weather, "c<"})), (Reading{"a", {kNow}}));
     ToolCallParser parser(options);
     EXPECT_FALSE(parser.finished());
     EXPECT_EQ(parser.push(now + "b").calls.size(), 1U);
@@ -150,7 +151,7 @@ TEST(ToolCallParser, RandomAnswersDoNotDependOnCutsAndLoseNothing) {
                                           "]]>",
                                           "\n",
                                           " ",
-                                          "{\"name\": \"now\"",
+                                          R"({"name": "now")",
                                           "}",
                                           "\"arguments\": {",
                                           "ü",

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -14,7 +15,7 @@
 
 namespace redpoll::text {
 
-inline void PrintTo(const ToolCall& call, std::ostream* out) { *out << call.name << call.arguments; }
+inline std::ostream& operator<<(std::ostream& out, const ToolCall& call) { return out << call.name << call.arguments; }
 
 struct Reading {
   std::string text;
@@ -22,8 +23,14 @@ struct Reading {
   bool operator==(const Reading&) const = default;
 };
 
-inline void PrintTo(const Reading& reading, std::ostream* out) {
-  *out << '"' << reading.text << "\", " << testing::PrintToString(reading.calls);
+inline std::ostream& operator<<(std::ostream& out, const Reading& reading) {
+  return out << '"' << reading.text << "\", " << testing::PrintToString(reading.calls);
+}
+
+inline std::string join(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (const std::string_view part : parts) out += part;
+  return out;
 }
 
 inline json::array test_tool_list() {

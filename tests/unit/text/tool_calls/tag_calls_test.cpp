@@ -15,7 +15,7 @@ namespace {
 std::string argument(ToolCallFormat format, const std::string& parameter, const std::string& value) {
   const std::string answer =
       format == ToolCallFormat::kNamedTags
-          ? "<function name=\"weather\"><param name=\"" + parameter + "\">" + value + "</param></function>"
+          ? R"(<function name="weather"><param name=")" + parameter + "\">" + value + "</param></function>"
           : "<tool_call>\n<function=weather>\n<parameter=" + parameter + ">\n" + value +
                 "\n</parameter>\n</function>\n</tool_call>";
   const Reading reading = read(format, answer);
@@ -111,7 +111,7 @@ TEST(NamedTagCalls, KeepTheOrderAndTakeTheLastOfAKeyThatComesTwice) {
 }
 
 TEST(NamedTagCalls, SpacesAndQuotesOfTagsMayVary) {
-  for (const std::string answer : {"<functionname=\"weather\"><paramname=\"city\">a</param></function>",
+  for (const std::string answer : {R"(<functionname="weather"><paramname="city">a</param></function>)",
                                    "<function  name = 'weather' >\n  <param\nname='city'>a</param>\n</function>"}) {
     EXPECT_EQ(read(ToolCallFormat::kNamedTags, answer), one_call("weather", R"({"city":"a"})"));
   }
@@ -143,10 +143,10 @@ TEST(NamedTagCalls, EntitiesStandForCharactersOutsideOfSections) {
 TEST(NamedTagCalls, WhatIsNoCallIsText) {
   for (const std::string answer :
        {"<function name=\"weather\">city</function>", "<function name=\"weather'></function>",
-        "<function name=\"weather\"><param name=\"\">a</param></function>", "<function name=weather></function>",
+        R"(<function name="weather"><param name="">a</param></function>)", "<function name=weather></function>",
         "<function name=\"weather\"><param>a</param></function>", "<function name=\"weather\"/>",
-        "<function name=\"weather\" x=\"1\"></function>", "<function name=\"Weather\"></function>",
-        "<function name=\"weather\"><param name=\"city\"><![CDATA[a</param></function>",
+        R"(<function name="weather" x="1"></function>)", "<function name=\"Weather\"></function>",
+        R"(<function name="weather"><param name="city"><![CDATA[a</param></function>)",
         "<function name=\"weather\"><param name=\"ci\nty\">a</param></function>",
         "<FUNCTION name=\"weather\"></FUNCTION>"}) {
     EXPECT_EQ(read(ToolCallFormat::kNamedTags, answer), only_text(answer));
@@ -168,7 +168,7 @@ TEST(FunctionTagCalls, WhatIsNoCallIsText) {
        {"<function=weather>\n</function>", "<tool_call>\n<function=weather>\n</function>\n",
         "<tool_call>\n<function=weather>\n</tool_call>", "<tool_call><function=weather>a</function></tool_call>",
         "<tool_call><function=weather><parameter=>a</parameter></function></tool_call>",
-        "<tool_call><function=weather>{\"city\": \"a\"}</function></tool_call>", "<tool_call></tool_call>",
+        R"(<tool_call><function=weather>{"city": "a"}</function></tool_call>)", "<tool_call></tool_call>",
         "<tool_call><function=weather></function><function=now></function></tool_call>"}) {
     EXPECT_EQ(read(ToolCallFormat::kFunctionTags, answer), only_text(answer));
   }
