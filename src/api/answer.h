@@ -27,7 +27,16 @@ struct TokenInfo {
   std::size_t text_offset = 0;
 };
 
-enum class FinishReason { kStop, kLength };
+/// A call of one of the request's tools.
+struct ToolCall {
+  int index = 0;   // among the calls of its choice
+  std::string id;  // unique
+  std::string name;
+  std::string arguments;  // JSON text of an object
+};
+
+/// kToolCalls: stopped by itself, after at least one call.
+enum class FinishReason { kStop, kLength, kToolCalls };
 
 struct Usage {
   int prompt_tokens = 0;
@@ -43,11 +52,13 @@ struct Timings {
   double ttft_ms = 0;     // submitted to first token
 };
 
-/// New text of one choice. `text` is whole characters; both may be empty, but not at once. Tokens are needed only when
-/// the options ask for logprobs or token ids; a token whose text is held back may come with an earlier or later delta.
+/// What is new in one choice. `text` is whole characters. Tokens are needed only when the options ask for logprobs or
+/// token ids; a token whose text is held back or part of a call may come with an earlier or later delta. Text, calls
+/// and tokens may be empty, but not all at once.
 struct ChoiceDelta {
   int choice = 0;
   std::string text;
+  std::vector<ToolCall> tool_calls = {};
   std::vector<TokenInfo> tokens;
   bool echo = false;  // the prompt repeated: its tokens count for logprobs, not for `token_ids`
 };
@@ -61,8 +72,9 @@ struct ChoiceEnd {
 };
 
 struct ChoiceResult {
-  std::string text;                      // valid UTF-8; with the prompt before it when echoed
-  std::vector<TokenInfo> prompt_tokens;  // echoed ones only
+  std::string text;                       // valid UTF-8; with the prompt before it when echoed
+  std::vector<ToolCall> tool_calls = {};  // in order
+  std::vector<TokenInfo> prompt_tokens;   // echoed ones only
   std::vector<TokenInfo> tokens;
   FinishReason reason = FinishReason::kStop;
 };

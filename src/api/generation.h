@@ -66,6 +66,7 @@ struct Conversation {
   json::array tools;                  // empty when there are none or `tool_choice` is "none"
   json::object chat_template_kwargs;  // with `reasoning_effort` and `enable_thinking` where the request implies them
   bool add_generation_prompt = true;
+  bool parallel_tool_calls = true;  // false: the answer ends after its first call
 };
 
 struct ChatRequest {

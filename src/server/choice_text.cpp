@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "server/random_id.h"
 
 namespace redpoll::server {
 
@@ -24,7 +25,9 @@ ChoiceText::ChoiceText(const text::Tokenizer& tokenizer, text::Detokenizer detok
       detokenizer_(std::move(detokenizer)),
       stops_(options.stop),
       num_characters_(options.num_characters_before),
-      num_released_characters_(options.num_characters_before) {}
+      num_released_characters_(options.num_characters_before) {
+  if (options.tool_calls) calls_.emplace(*options.tool_calls);
+}
 
 bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) {
   ++num_tokens_;
@@ -36,40 +39,60 @@ bool ChoiceText::push(const engine::TokenEvent& token, api::ChoiceDelta& delta) 
     held_.back().info.text_offset = num_characters_;
   }
   num_characters_ += count_characters(text);
-  if (num_tokens_ < options_.min_tokens) {
+  const bool may_end = num_tokens_ >= options_.min_tokens;
+  bool is_last = false;
+  if (may_end) {
+    is_last = append(text, delta) || (calls_ && calls_->finished());
+  } else {
     release_text(text, delta);
-  } else if (append(text, delta)) {
-    return true;
   }
-  release_tokens(delta);
-  return false;
+  if (is_last) {
+    end(delta);
+  } else {
+    release_tokens(delta);
+  }
+  return is_last;
 }
 
 // True: a stop string is complete.
 bool ChoiceText::append(std::string_view text, api::ChoiceDelta& delta) {
   const text::StopStringMatcher::Output output = stops_.push(text);
   release_text(output.text, delta);
-  if (!output.matched) return false;
-  for (HeldToken& token : held_) {
-    token.info.text_offset = std::min(token.info.text_offset, num_released_characters_);  // its text never comes out
-    delta.tokens.push_back(std::move(token.info));
-  }
-  held_.clear();
-  return true;
+  return output.matched.has_value();
 }
 
 void ChoiceText::finish(api::ChoiceDelta& delta) {
   const std::string text = detokenizer_.flush();
   decoded_bytes_ += text.size();
-  if (append(text, delta)) return;
-  release_text(stops_.flush(), delta);
-  release_tokens(delta);
+  if (!append(text, delta)) release_text(stops_.flush(), delta);
+  end(delta);
+}
+
+// What is held back now would be for nothing any more, but for the text of a stop string.
+void ChoiceText::end(api::ChoiceDelta& delta) {
+  if (calls_) delta.text += calls_->flush();
+  for (HeldToken& token : held_) {
+    token.info.text_offset = std::min(token.info.text_offset, num_released_characters_);
+    delta.tokens.push_back(std::move(token.info));
+  }
+  held_.clear();
 }
 
 void ChoiceText::release_text(std::string_view text, api::ChoiceDelta& delta) {
-  delta.text += text;
   released_bytes_ += text.size();
   num_released_characters_ += count_characters(text);
+  if (!calls_) {
+    delta.text += text;
+    return;
+  }
+  text::ToolCallParser::Output output = calls_->push(text);
+  delta.text += output.text;
+  for (text::ToolCall& call : output.calls) {
+    delta.tool_calls.push_back({.index = num_tool_calls_++,
+                                .id = "call_" + random_hex(),
+                                .name = std::move(call.name),
+                                .arguments = std::move(call.arguments)});
+  }
 }
 
 void ChoiceText::release_tokens(api::ChoiceDelta& delta) {

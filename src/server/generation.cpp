@@ -42,12 +42,14 @@ Generation::Generation(ServedModel& model, PreparedGeneration prepared)
   ChoiceTextOptions text_options{.stop = options.stop,
                                  .min_tokens = options.min_tokens,
                                  .with_tokens = options.num_top_logprobs || options.return_token_ids,
-                                 .with_logprobs = options.num_top_logprobs.has_value()};
+                                 .with_logprobs = options.num_top_logprobs.has_value(),
+                                 .tool_calls = prepared_.tool_calls};
   const text::Tokenizer& tokenizer = *model_.tokenizer;
   for (const PreparedPrompt& prepared_prompt : prepared_.prompts) {
-    const text::Detokenizer detokenizer = prepared_.continues_prompt
-                                              ? text::Detokenizer(tokenizer, prepared_prompt.ids)
-                                              : text::Detokenizer(tokenizer, {.starts_text = true});
+    text::DetokenizerOptions detokenizing{.starts_text = true};
+    if (prepared_.tool_calls) detokenizing.shown_special_tokens = model_.tool_markup_ids;
+    const text::Detokenizer detokenizer = prepared_.continues_prompt ? text::Detokenizer(tokenizer, prepared_prompt.ids)
+                                                                     : text::Detokenizer(tokenizer, detokenizing);
     text_options.num_characters_before = count_characters(prepared_prompt.echo_text);
     auto& prompt = *prompts_.emplace_back(std::make_unique<Prompt>());
     prompt.prepared = &prepared_prompt;
@@ -116,7 +118,7 @@ Result<std::vector<GenerationOutput>> Generation::poll() {
   }
   std::erase_if(output_, [](const GenerationOutput& output) {
     const auto* delta = std::get_if<api::ChoiceDelta>(&output);
-    return delta != nullptr && delta->text.empty() && delta->tokens.empty();
+    return delta != nullptr && delta->text.empty() && delta->tool_calls.empty() && delta->tokens.empty();
   });
   if (output_.empty() && failure_) return std::unexpected(*std::exchange(failure_, std::nullopt));
   return std::exchange(output_, {});
@@ -199,6 +201,7 @@ void Generation::on_finish(Prompt& prompt, const engine::FinishEvent& event) {
 }
 
 void Generation::end_choice(Choice& choice, api::FinishReason reason, const api::Timings& timings) {
+  if (reason == api::FinishReason::kStop && choice.text.num_tool_calls() > 0) reason = api::FinishReason::kToolCalls;
   choice.ended = true;
   choice.timings = timings;
   --choice.prompt->num_running;
@@ -277,6 +280,7 @@ void add_to_answer(api::Answer& answer, GenerationOutput output) {
   auto& delta = std::get<api::ChoiceDelta>(output);
   api::ChoiceResult& choice = answer.choices[static_cast<std::size_t>(delta.choice)];
   choice.text += delta.text;
+  std::ranges::move(delta.tool_calls, std::back_inserter(choice.tool_calls));
   auto& tokens = delta.echo ? choice.prompt_tokens : choice.tokens;
   std::ranges::move(delta.tokens, std::back_inserter(tokens));
 }

@@ -1,6 +1,6 @@
 // Generation: one request from prepared prompts to text, in the native types that every protocol formats. It turns the
-// engine's token events into whole characters, applies stop strings and keeps count; it knows no JSON and no sockets,
-// so `redpoll generate` uses it as the HTTP sessions do.
+// engine's token events into whole characters, applies stop strings, reads tool calls and keeps count; it knows no
+// protocol and no sockets, so `redpoll generate` uses it as the HTTP sessions do.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,7 @@
 #include "engine/sampling_params.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
+#include "text/tool_calls/parser.h"
 
 namespace redpoll::server {
 
@@ -36,6 +37,7 @@ struct PreparedGeneration {
   int max_tokens = 0;
   bool continues_prompt = false;  // the answer goes on in the middle of a text, as completions do and chat does not
   bool echo = false;
+  std::optional<text::ToolCallOptions> tool_calls = {};  // the answer may call tools
 };
 
 using GenerationOutput = std::variant<api::ChoiceDelta, api::ChoiceEnd>;

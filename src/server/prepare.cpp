@@ -58,6 +58,25 @@ Result<PreparedPrompt> prepare_prompt(const ServedModel& model, const api::Compl
   return prepare_ids(model, std::get<std::vector<TokenId>>(prompt), echo);
 }
 
+// How the answer's tool calls are to be read. Nothing: it is all text, because no tools are shown or because how this
+// model writes calls is not known.
+Result<std::optional<text::ToolCallOptions>> read_tool_calls(const ServedModel& model,
+                                                             const api::Conversation& conversation) {
+  if (conversation.tools.empty()) return std::nullopt;
+  const std::optional<text::ToolCallFormat> format = model.chat_template->tool_call_format();
+  if (!format) {
+    if (conversation.parallel_tool_calls) return std::nullopt;
+    return fail(ErrorCode::kUnsupported,
+                "'parallel_tool_calls': false needs a model whose tool calls can be read; the chat template of '" +
+                    model.id + "' shows none of the known formats",
+                "parallel_tool_calls");
+  }
+  text::ToolCallOptions options{.format = *format,
+                                .tools = std::make_shared<const text::ToolSchemas>(conversation.tools)};
+  if (!conversation.parallel_tool_calls) options.max_calls = 1;
+  return options;
+}
+
 }  // namespace
 
 Result<PreparedGeneration> prepare_chat(const ServedModel& model, const SamplingDefaults& flags,
@@ -67,6 +86,7 @@ Result<PreparedGeneration> prepare_chat(const ServedModel& model, const Sampling
   ASSIGN_OR_RETURN(PreparedGeneration prepared, with_sampling(model, flags, request.options,
                                                               model.generation.max_new_tokens.value_or(whole_context)));
   RETURN_IF_ERROR(check_length(model, prompt));
+  ASSIGN_OR_RETURN(prepared.tool_calls, read_tool_calls(model, request.conversation));
   // The template has written the special tokens itself.
   ASSIGN_OR_RETURN(std::vector<TokenId> ids, model.tokenizer->encode(prompt, {.add_special_tokens = false}));
   const int num_stable = model.can_go_back ? 0 : num_stable_tokens(model, request.conversation, prompt, ids);

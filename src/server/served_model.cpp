@@ -46,6 +46,7 @@ text::TemplateOptions template_options(const checkpoint::TokenizerInfo& tokenize
 struct TextSide {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const text::ChatTemplate> chat_template;
+  std::vector<TokenId> tool_markup_ids;
 };
 
 Result<TextSide> make_text_side(const std::string& tokenizer_json, const std::optional<std::string>& chat_template,
@@ -54,6 +55,9 @@ Result<TextSide> make_text_side(const std::string& tokenizer_json, const std::op
   ASSIGN_OR_RETURN(made.tokenizer, text::Tokenizer::from_json(tokenizer_json));
   if (chat_template) {
     ASSIGN_OR_RETURN(made.chat_template, text::ChatTemplate::compile(*chat_template, options));
+    if (const auto format = made.chat_template->tool_call_format()) {
+      made.tool_markup_ids = text::tool_call_markup_ids(*format, *made.tokenizer);
+    }
   }
   return made;
 }
@@ -96,6 +100,7 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
   ASSIGN_OR_RETURN(TextSide made, text_side.get());
   model->tokenizer = std::move(made.tokenizer);
   model->chat_template = std::move(made.chat_template);
+  model->tool_markup_ids = std::move(made.tool_markup_ids);
   release_free_memory();  // what reading the checkpoint and the tokenizer took
   const engine::EngineStats stats = model->engine->stats();
   model->vocab_size = stats.vocab_size;

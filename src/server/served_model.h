@@ -25,6 +25,7 @@ struct ServedModel {
   std::string system_fingerprint;  // changes with the weights and with this program
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const text::ChatTemplate> chat_template;  // nullptr: the model has none
+  std::vector<TokenId> tool_markup_ids;                     // special tokens by which it writes tool calls
   checkpoint::GenerationDefaults generation;
   std::vector<TokenId> stop_ids;  // any of them ends an answer
   int vocab_size = 0;

@@ -28,8 +28,11 @@ struct ChatTemplate::Native {
   Native& operator=(const Native&) = delete;
 };
 
-ChatTemplate::ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options, bool reads_tools)
-    : native_(std::move(native)), options_(std::move(options)), reads_tools_(reads_tools) {}
+ChatTemplate::ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options, std::string_view source)
+    : native_(std::move(native)),
+      options_(std::move(options)),
+      reads_tools_(source.find("tools") != std::string_view::npos),
+      tool_call_format_(text::tool_call_format(source)) {}
 ChatTemplate::~ChatTemplate() = default;
 
 Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_view source,
@@ -41,8 +44,7 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_vi
     return rust_failure(status, "chat template does not parse: " + std::string(message.view()),
                         ErrorCode::kInvalidArgument);
   }
-  return std::shared_ptr<const ChatTemplate>(
-      new ChatTemplate(std::move(native), options, source.find("tools") != std::string_view::npos));
+  return std::shared_ptr<const ChatTemplate>(new ChatTemplate(std::move(native), options, source));
 }
 
 Result<std::string> ChatTemplate::render(const TemplateInput& input, std::chrono::system_clock::time_point now) const {

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/tool_calls/format.h"
 
 namespace redpoll::text {
 
@@ -44,6 +46,8 @@ class ChatTemplate {
 
   /// Whether the template reads the variable `tools` at all. If not, it shows none to the model.
   [[nodiscard]] bool reads_tools() const { return reads_tools_; }
+  /// How the template tells the model to write calls; nothing if it tells of no format that can be read.
+  [[nodiscard]] std::optional<ToolCallFormat> tool_call_format() const { return tool_call_format_; }
 
   /// As `render`, with exactly the variables of `context` besides those of TemplateOptions.
   [[nodiscard]] Result<std::string> render_context(const json::object& context,
@@ -51,11 +55,12 @@ class ChatTemplate {
 
  private:
   struct Native;
-  ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options, bool reads_tools);
+  ChatTemplate(std::unique_ptr<Native> native, TemplateOptions options, std::string_view source);
 
   std::unique_ptr<Native> native_;
   TemplateOptions options_;
   bool reads_tools_;
+  std::optional<ToolCallFormat> tool_call_format_;
 };
 
 }  // namespace redpoll::text

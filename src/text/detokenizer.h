@@ -17,6 +17,8 @@ struct DetokenizerOptions {
   /// The first token begins a text, so a space that encoding put before it is taken away (at most one, and only if
   /// the tokenizer does that). False: the tokens continue a text, whose spaces all count.
   bool starts_text = false;
+  /// Special tokens that are text all the same. Must stay valid as long as the Detokenizer.
+  std::span<const TokenId> shown_special_tokens = {};
 };
 
 /// Belongs to one sequence and one thread at a time; `tokenizer` must outlive it. Constant time per token, without
@@ -34,8 +36,11 @@ class Detokenizer {
   [[nodiscard]] std::string flush();
 
  private:
+  [[nodiscard]] bool is_hidden(TokenId id) const;
+
   const Tokenizer& tokenizer_;
   bool skip_special_tokens_;
+  std::span<const TokenId> shown_special_tokens_;
   bool strip_space_;     // the next byte of text, if a space, is not shown
   std::string pending_;  // an incomplete character: at most 3 bytes
 };

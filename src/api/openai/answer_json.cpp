@@ -82,7 +82,14 @@ json::object answer_head(std::string_view id_prefix, std::string_view object, co
   return out;
 }
 
-std::string_view finish_reason_name(FinishReason reason) { return reason == FinishReason::kStop ? "stop" : "length"; }
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kToolCalls: break;
+  }
+  return "tool_calls";
+}
 
 json::object usage_json(const Usage& usage) {
   json::object prompt_details;

@@ -71,6 +71,39 @@ json::object chat_choice(int index, FinishReason reason, json::object message, j
   return choice;
 }
 
+// An element of `tool_calls`; in a chunk `index` tells which call it is.
+json::object tool_call_json(const ToolCall& call, json::object out = {}) {
+  json::object function;
+  function["name"] = call.name;
+  function["arguments"] = call.arguments;
+  out["id"] = call.id;
+  out["type"] = "function";
+  out["function"] = std::move(function);
+  return out;
+}
+
+json::object chat_message(const ChoiceResult& result) {
+  json::object message;
+  message["role"] = "assistant";
+  message["content"] = result.text;
+  if (result.tool_calls.empty()) return message;
+  if (result.text.empty()) message["content"] = nullptr;
+  json::array calls;
+  for (const ToolCall& call : result.tool_calls) calls.emplace_back(tool_call_json(call));
+  message["tool_calls"] = std::move(calls);
+  return message;
+}
+
+json::object chat_delta(const ChoiceDelta& delta) {
+  json::object out;
+  if (!delta.text.empty() || delta.tool_calls.empty()) out["content"] = delta.text;
+  if (delta.tool_calls.empty()) return out;
+  json::array calls;
+  for (const ToolCall& call : delta.tool_calls) calls.emplace_back(tool_call_json(call, {{"index", call.index}}));
+  out["tool_calls"] = std::move(calls);
+  return out;
+}
+
 // A choice of a chunk; `finish_reason` is null until the last.
 json::object chunk_choice(int index, json::object delta) {
   json::object choice;
@@ -103,12 +136,9 @@ Result<ChatRequest> parse_chat_request(const json::value& body, const RequestLim
 std::string format_chat_answer(const AnswerHead& head, const GenerationOptions& options, const Answer& answer) {
   json::array choices;
   for (const ChoiceResult& result : answer.choices) {
-    json::object message;
-    message["role"] = "assistant";
-    message["content"] = result.text;
     json::value logprobs = options.num_top_logprobs ? chat_logprobs(result.tokens) : json::value(nullptr);
     json::object choice =
-        chat_choice(static_cast<int>(choices.size()), result.reason, std::move(message), std::move(logprobs));
+        chat_choice(static_cast<int>(choices.size()), result.reason, chat_message(result), std::move(logprobs));
     if (options.return_token_ids) choice["token_ids"] = token_ids(result.tokens);
     choices.emplace_back(std::move(choice));
   }
@@ -138,9 +168,7 @@ std::string ChatStream::start(int choice, std::span<const TokenId> prompt_token_
 }
 
 std::string ChatStream::delta(const ChoiceDelta& delta) {
-  json::object content;
-  content["content"] = delta.text;
-  json::object choice = chunk_choice(delta.choice, std::move(content));
+  json::object choice = chunk_choice(delta.choice, chat_delta(delta));
   if (with_logprobs_) choice["logprobs"] = chat_logprobs(delta.tokens);
   if (with_token_ids_) choice["token_ids"] = token_ids(delta.tokens);
   return chunk(prefix_, std::move(choice), {}, with_usage_);

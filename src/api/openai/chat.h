@@ -17,8 +17,8 @@ namespace redpoll::api::openai {
 [[nodiscard]] std::string format_chat_answer(const AnswerHead& head, const GenerationOptions& options,
                                              const Answer& answer);
 
-/// The `chat.completion.chunk` objects: the role, then content deltas, then a delta with the finish reason and the
-/// timings of the choice, then (with include_usage) usage with no choices.
+/// The `chat.completion.chunk` objects: the role, then deltas of content and tool calls (each whole), then a delta with
+/// the finish reason and the timings of the choice, then (with include_usage) usage with no choices.
 class ChatStream final : public StreamFormat {
  public:
   ChatStream(const AnswerHead& head, const GenerationOptions& options);

@@ -12,8 +12,8 @@ namespace redpoll::api::openai {
 /// `messages` as templates expect them; at least one.
 [[nodiscard]] Result<json::array> read_messages(JsonReader& reader);
 
-/// Tools with `type` filled in, or empty when `tool_choice` is "none". Forcing a call is refused: nothing constrains
-/// the output yet.
-[[nodiscard]] Result<json::array> read_tools(JsonReader& reader);
+/// Reads `tools` and what goes with them into `conversation`: tools with `type` filled in, or none when `tool_choice`
+/// is "none". Forcing a call is refused: nothing constrains the output yet.
+[[nodiscard]] Status read_tools(JsonReader& reader, Conversation& conversation);
 
 }  // namespace redpoll::api::openai

@@ -80,7 +80,7 @@ Result<bool> read_tool_choice(JsonReader& reader, const json::array& tools) {
 
 }  // namespace
 
-Result<json::array> read_tools(JsonReader& reader) {
+Status read_tools(JsonReader& reader, Conversation& conversation) {
   json::array tools;
   ASSIGN_OR_RETURN(const json::array* given, reader.optional_array("tools"));
   if (given != nullptr) {
@@ -91,9 +91,9 @@ Result<json::array> read_tools(JsonReader& reader) {
   }
   ASSIGN_OR_RETURN(const bool visible, read_tool_choice(reader, tools));
   ASSIGN_OR_RETURN(const std::optional<bool> parallel, reader.optional_bool("parallel_tool_calls"));
-  if (!visible || tools.empty()) return json::array();
-  if (!parallel.value_or(true)) return not_supported(reader.path_of("parallel_tool_calls"));
-  return tools;
+  conversation.parallel_tool_calls = parallel.value_or(true);
+  if (visible) conversation.tools = std::move(tools);
+  return {};
 }
 
 }  // namespace redpoll::api::openai

@@ -57,6 +57,38 @@ TEST(ChatAnswer, HasTheShapeOfAChatCompletion) {
                   R"("finish_reason":"stop"}],)", kUsageJson, ",", kTimingsJson, "}"}));
 }
 
+const ToolCall kFirstCall{.index = 0, .id = "call_1", .name = "f", .arguments = R"({"a":"b"})"};
+const ToolCall kSecondCall{.index = 1, .id = "call_2", .name = "g", .arguments = "{}"};
+
+TEST(ChatAnswer, ToolCallsHaveTheShapeOfTheChatApi) {
+  Answer answer = one_choice({.text = "",
+                              .tool_calls = {kFirstCall, kSecondCall},
+                              .prompt_tokens = {},
+                              .tokens = {},
+                              .reason = FinishReason::kToolCalls});
+  json::value choice = body_of(format_chat_answer(kHead, {}, answer)).at("choices").at(0);
+  EXPECT_EQ(dump_json(choice.at("message")),
+            R"({"role":"assistant","content":null,"tool_calls":[)"
+            R"({"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}},)"
+            R"({"id":"call_2","type":"function","function":{"name":"g","arguments":"{}"}}]})");
+  EXPECT_EQ(choice.at("finish_reason"), "tool_calls");
+  answer.choices[0].text = "So:";
+  choice = body_of(format_chat_answer(kHead, {}, answer)).at("choices").at(0);
+  EXPECT_EQ(choice.at("message").at("content"), "So:");
+}
+
+TEST(ChatStreamCalls, EachCallIsWholeInOneDelta) {
+  ChatStream stream(kHead, {});
+  const auto delta_of = [&](const ChoiceDelta& delta) {
+    return dump_json(body_of(stream.delta(delta)).at("choices").at(0).at("delta"));
+  };
+  EXPECT_EQ(delta_of({.choice = 0, .text = "", .tool_calls = {kSecondCall}, .tokens = {}}),
+            R"({"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"g","arguments":"{}"}}]})");
+  EXPECT_EQ(delta_of({.choice = 0, .text = "So:", .tool_calls = {kSecondCall}, .tokens = {}}),
+            R"({"content":"So:","tool_calls":[)"
+            R"({"index":1,"id":"call_2","type":"function","function":{"name":"g","arguments":"{}"}}]})");
+}
+
 TEST(ChatAnswer, ChoicesAreNumbered) {
   Answer answer = one_choice({.text = "a", .prompt_tokens = {}, .tokens = {}, .reason = FinishReason::kStop});
   answer.choices.push_back({.text = "b", .prompt_tokens = {}, .tokens = {}, .reason = FinishReason::kLength});

@@ -113,6 +113,13 @@ TEST(ChatTools, WithoutToolsTheHarmlessChoicesAreFine) {
   }
 }
 
+TEST(ChatTools, OneCallAtATimeCanBeWanted) {
+  const std::string tool = R"("tools":[{"function":{"name":"f"}}])";
+  EXPECT_TRUE(parsed(with(tool)).conversation.parallel_tool_calls);
+  EXPECT_TRUE(parsed(with(tool + R"(,"parallel_tool_calls":true)")).conversation.parallel_tool_calls);
+  EXPECT_FALSE(parsed(with(tool + R"(,"parallel_tool_calls":false)")).conversation.parallel_tool_calls);
+}
+
 TEST(RefusedConversation, NamesTheMessageAndItsField) {
   expect_all_refused(
       {{R"({"messages":["hi"]})", "'messages[0]': expected an object, got string", "messages[0]"},
@@ -217,8 +224,8 @@ TEST(RefusedConversation, ChecksToolsAndWhatIsWantedOfThem) {
        {with(R"("tool_choice":{"type":"allowed_tools"})"),
         "'tool_choice.type': expected 'function', got 'allowed_tools'", "tool_choice.type"},
        {with(R"("tool_choice":{"type":"function"})"), "'tool_choice.function' is required", "tool_choice.function"},
-       {with(std::string(kTools) + R"("parallel_tool_calls":false)"),
-        "'parallel_tool_calls' is not supported yet by this server", "parallel_tool_calls", ErrorCode::kUnsupported},
+       {with(std::string(kTools) + R"("parallel_tool_calls":1)"),
+        "'parallel_tool_calls': expected a boolean, got number 1", "parallel_tool_calls"},
        {with(R"("tools":{})"), "'tools': expected an array, got object {}", "tools"},
        {with(R"("tools":[1])"), "'tools[0]': expected an object, got number", "tools[0]"},
        {with(R"("tools":[{"type":"web_search"}])"), "'tools[0].type': expected 'function', got 'web_search'",

@@ -13,6 +13,7 @@ struct Seen {
   std::vector<std::string> deltas;
   std::string text;
   std::vector<TokenId> tokens;
+  std::vector<api::ToolCall> calls;
   bool stopped = false;
 };
 
@@ -26,6 +27,7 @@ Seen run(const std::vector<TokenId>& ids, const ChoiceTextOptions& options,
     seen.deltas.push_back(delta.text);
     seen.text += delta.text;
     for (const api::TokenInfo& token : delta.tokens) seen.tokens.push_back(token.id);
+    seen.calls.insert(seen.calls.end(), delta.tool_calls.begin(), delta.tool_calls.end());
   };
   for (const TokenId id : ids) {
     api::ChoiceDelta delta;
@@ -112,6 +114,77 @@ TEST(ChoiceTextTest, WithoutBeingAskedItGivesNoTokens) { EXPECT_TRUE(run(byte_to
 TEST(ChoiceTextTest, TextTypedLikeASpecialTokenIsText) {  // user case 5
   const Seen seen = run(byte_tokens("the token <|end|> ends"), {});
   EXPECT_EQ(seen.text, "the token <|end|> ends");
+}
+
+constexpr std::string_view kCall = R"(<tool_call>{"name": "now"}</tool_call>)";
+
+text::ToolCallOptions reads_calls(int max_calls = 9) {
+  const json::array tools = {json::object{{"function", {{"name", "now"}}}}};
+  return {.format = text::ToolCallFormat::kJson,
+          .tools = std::make_shared<const text::ToolSchemas>(tools),
+          .max_calls = max_calls};
+}
+
+TEST(ChoiceTextTest, CallsComeOutApartFromTheText) {
+  const std::string answer = "So: " + std::string(kCall) + "\n" + std::string(kCall) + "\n";
+  const Seen seen = run(byte_tokens(answer), {.with_tokens = true, .tool_calls = reads_calls()});
+  EXPECT_EQ(seen.text, "So: ");
+  ASSERT_EQ(seen.calls.size(), 2U);
+  for (int i = 0; i < 2; ++i) {
+    const api::ToolCall& call = seen.calls[static_cast<std::size_t>(i)];
+    EXPECT_EQ(call.index, i);
+    EXPECT_EQ(call.name, "now");
+    EXPECT_EQ(call.arguments, "{}");
+    EXPECT_EQ(call.id.size(), 37U);
+    EXPECT_TRUE(call.id.starts_with("call_"));
+  }
+  EXPECT_NE(seen.calls[0].id, seen.calls[1].id);
+  EXPECT_EQ(seen.tokens, byte_tokens(answer)) << "they were generated, whatever they became";
+  EXPECT_FALSE(seen.stopped);
+}
+
+TEST(ChoiceTextTest, WithoutToolsMarkupIsText) {
+  EXPECT_EQ(run(byte_tokens(kCall), {}).text, kCall);
+  EXPECT_TRUE(run(byte_tokens(kCall), {}).calls.empty());
+}
+
+TEST(ChoiceTextTest, AStopStringInsideACallLeavesTheMarkupBeforeIt) {
+  const Seen seen = run(byte_tokens(kCall), {.stop = {"name"}, .with_tokens = true, .tool_calls = reads_calls()});
+  EXPECT_TRUE(seen.stopped);
+  EXPECT_EQ(seen.text, R"(<tool_call>{")");
+  EXPECT_TRUE(seen.calls.empty());
+  EXPECT_EQ(seen.tokens.size(), std::string_view(R"(<tool_call>{"name)").size());
+}
+
+TEST(ChoiceTextTest, AStopStringAfterACallIsFound) {
+  const Seen seen = run(byte_tokens(std::string(kCall) + "a b"), {.stop = {" b"}, .tool_calls = reads_calls()});
+  EXPECT_TRUE(seen.stopped);
+  EXPECT_EQ(seen.calls.size(), 1U);
+  EXPECT_EQ(seen.text, "a");
+}
+
+TEST(ChoiceTextTest, TheLastCallThatIsWantedEndsTheChoice) {
+  const std::string answer = std::string(kCall) + "\n" + std::string(kCall);
+  const Seen seen = run(byte_tokens(answer), {.stop = {">!"}, .with_tokens = true, .tool_calls = reads_calls(1)});
+  EXPECT_TRUE(seen.stopped);
+  EXPECT_EQ(seen.calls.size(), 1U);
+  EXPECT_EQ(seen.text, "");
+  EXPECT_EQ(seen.tokens, byte_tokens(std::string(kCall) + "\n")) << "the line break tells that it is no stop string";
+}
+
+TEST(ChoiceTextTest, TheLastCallThatIsWantedWaitsForMinTokens) {
+  const ChoiceTextOptions options{.min_tokens = 60, .with_tokens = true, .tool_calls = reads_calls(1)};
+  const Seen seen = run(byte_tokens(std::string(kCall) + std::string(60, 'a')), options);
+  EXPECT_TRUE(seen.stopped);
+  EXPECT_EQ(seen.calls.size(), 1U);
+  EXPECT_EQ(seen.tokens.size(), 60U);
+  EXPECT_EQ(seen.text, "");
+}
+
+TEST(ChoiceTextTest, CallsInOneTokenAreAllRead) {
+  const std::string both = std::string(kCall) + std::string(kCall);
+  EXPECT_EQ(run({kFirstExtraToken}, {.tool_calls = reads_calls()}, {both}).calls.size(), 2U);
+  EXPECT_EQ(run({kFirstExtraToken}, {.tool_calls = reads_calls(1)}, {both}).calls.size(), 1U);
 }
 
 // The offsets of everything that comes out for `ids`.

@@ -100,6 +100,41 @@ TEST(PrepareTest, ModelWithoutATemplateSaysWhereToGo) {
   EXPECT_EQ(prepared.error().param, "messages");
 }
 
+constexpr std::string_view kToolTemplate =
+    R"({% if tools %}<tool_call>{"name": NAME, "arguments": OBJECT}</tool_call>{% endif %}hello)";
+
+api::ChatRequest hello_with_tool() {
+  api::ChatRequest request = hello();
+  request.conversation.tools.push_back(json::object{{"type", "function"}, {"function", {{"name", "now"}}}});
+  return request;
+}
+
+TEST(PrepareTest, CallsAreReadWhereToolsAreShownInAKnownFormat) {
+  const ServedModel model = make_model(kToolTemplate);
+  const auto prepared = prepare_chat(model, {}, hello_with_tool());
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  ASSERT_TRUE(prepared->tool_calls);
+  EXPECT_EQ(prepared->tool_calls->format, text::ToolCallFormat::kJson);
+  EXPECT_TRUE(prepared->tool_calls->tools->contains("now"));
+  EXPECT_GT(prepared->tool_calls->max_calls, 1000);
+  EXPECT_FALSE(prepare_chat(model, {}, hello())->tool_calls) << "no tools are shown";
+  EXPECT_FALSE(prepare_chat(make_model("{{ tools }}"), {}, hello_with_tool())->tool_calls) << "nor is a format";
+}
+
+TEST(PrepareTest, OneCallAtATimeNeedsCallsThatCanBeRead) {
+  api::ChatRequest request = hello_with_tool();
+  request.conversation.parallel_tool_calls = false;
+  EXPECT_EQ(prepare_chat(make_model(kToolTemplate), {}, request)->tool_calls->max_calls, 1);
+  const auto prepared = prepare_chat(make_model("{{ tools }}"), {}, request);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(prepared.error().param, "parallel_tool_calls");
+  EXPECT_EQ(
+      prepared.error().message,
+      "'parallel_tool_calls': false needs a model whose tool calls can be read; the chat template of 'tiny' shows "
+      "none of the known formats");
+}
+
 TEST(PrepareTest, ToolsThatTheTemplateWouldDropAreRefused) {
   api::ChatRequest request = hello();
   request.conversation.tools.push_back(json::object{{"type", "function"}});

@@ -29,6 +29,7 @@ struct ScriptOptions {
   std::chrono::milliseconds step_delay{0};  // how long a step takes
   int max_batch = 8;
   int max_queue = 64;
+  std::string_view chat_template = kTinyTemplate;
 };
 
 /// A prompt after which the scripted model begins its answer.
@@ -50,7 +51,7 @@ inline std::shared_ptr<ServedModel> scripted_server(const std::string& answer, c
   model->id = "scripted";
   model->system_fingerprint = "fp_scripted";
   model->tokenizer = tiny_tokenizer();
-  model->chat_template = text::ChatTemplate::compile(kTinyTemplate).value();
+  model->chat_template = text::ChatTemplate::compile(script.chat_template).value();
   model->stop_ids = {kEndToken};
 
   test::ScriptedModelOptions options;

@@ -150,6 +150,10 @@ TEST(Detokenizer, ShowsSpecialTokensOnlyWhenAsked) {
   const std::vector<TokenId> ids = ids_of(*tokenizer, {"a", "<|im_end|>", "<think>", "b"});
   EXPECT_EQ(join(pieces_of(Detokenizer(*tokenizer), ids)), "a<think>b");
   EXPECT_EQ(join(pieces_of(Detokenizer(*tokenizer, {.skip_special_tokens = false}), ids)), "a<|im_end|><think>b");
+  const std::vector<TokenId> shown = ids_of(*tokenizer, {"<|im_end|>"});
+  EXPECT_EQ(join(pieces_of(Detokenizer(*tokenizer, {.shown_special_tokens = shown}), ids)), "a<|im_end|><think>b");
+  const std::vector<TokenId> other = ids_of(*tokenizer, {"<think>"});
+  EXPECT_EQ(join(pieces_of(Detokenizer(*tokenizer, {.shown_special_tokens = other}), ids)), "a<think>b");
 }
 
 }  // namespace
