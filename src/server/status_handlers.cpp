@@ -6,8 +6,8 @@
 #include "api/native.h"
 #include "api/openai/models.h"
 #include "api/stats.h"
+#include "base/random_id.h"
 #include "server/process_memory.h"
-#include "server/random_id.h"
 #include "server/responses.h"
 #include "server/web_page.h"
 
