@@ -1,5 +1,6 @@
 #include "cache/kv_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace redpoll::cache {
@@ -55,6 +56,43 @@ void KvCache::copy_block(BlockCopy copy) {
     } else {
       kernels_.copy_block(layers_[at], copy.from, copy.to);
     }
+  }
+}
+
+/// What the block takes in each array of the group's layers.
+std::vector<std::span<std::byte>> KvCache::memory_of(int group, BlockId block) {
+  std::vector<std::span<std::byte>> memory;
+  const CacheGroup& layers = groups_[static_cast<std::size_t>(group)];
+  for (const int layer : layers.layers) {
+    const auto at = static_cast<std::size_t>(layer);
+    const bool is_state = layers.kind == CacheKind::kRecurrent;
+    for (kernels::mx::array* pool : is_state ? states_[at].pools() : layers_[at].pools()) {
+      pool->eval();
+      CHECK(pool->flags().row_contiguous, "a block stands in one piece");
+      const std::size_t bytes = pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
+      memory.emplace_back(pool->data<std::byte>() + static_cast<std::size_t>(block) * bytes, bytes);
+    }
+  }
+  return memory;
+}
+
+std::size_t KvCache::block_bytes(int group) {
+  std::size_t bytes = 0;
+  for (const auto part : memory_of(group, 0)) bytes += part.size();
+  return bytes;
+}
+
+void KvCache::read_block(int group, BlockId block, std::span<std::byte> out) {
+  for (const auto part : memory_of(group, block)) {
+    std::ranges::copy(part, out.begin());
+    out = out.subspan(part.size());
+  }
+}
+
+void KvCache::write_block(int group, BlockId block, std::span<const std::byte> contents) {
+  for (const auto part : memory_of(group, block)) {
+    std::ranges::copy(contents.first(part.size()), part.begin());
+    contents = contents.subspan(part.size());
   }
 }
 

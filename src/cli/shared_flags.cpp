@@ -50,6 +50,11 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
                 "GiB of that to keep prompts in that may come again; 0 keeps none")
         .or_else("2; with --exact none")
         .value_name = "GB";
+    flags.text("--ssd-cache", "DIR", settings.ssd_cache, "Folder to keep prompts in beyond that, and over restarts")
+        .or_else("none");
+    flags.number("--ssd-cache-max", settings.ssd_cache_max_gb, {0.001, 1e6}, "GiB that files there may take")
+        .value_name = "GB";
+    flags.toggle("--ssd-cache-verify", settings.ssd_cache_verify, "Check all that is read there against its checksum");
   }
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,

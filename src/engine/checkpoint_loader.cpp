@@ -35,6 +35,13 @@ Status check_activations(const checkpoint::Checkpoint& checkpoint, std::optional
               "activations");
 }
 
+/// The options that change bits.
+std::string identity_of(const kernels::KernelOptions& options) {
+  std::string identity = options.kv_type == kernels::KvType::kF16 ? "f16" : "f32";
+  if (options.activations) identity += " " + std::string(kernels::activations_name(*options.activations));
+  return identity;
+}
+
 }  // namespace
 
 ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options) {
@@ -47,6 +54,8 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::
     LoadedModel loaded;
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
+    loaded.identity = taken.fingerprint + " " + std::string(loaded.kernels->name()) + " " + identity_of(options) +
+                      " redpoll " + REDPOLL_VERSION;
     return loaded;
   };
 }

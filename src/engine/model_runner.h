@@ -29,6 +29,7 @@ class ModelRunner {
   /// Before the pass that needs it.
   void copy_block(cache::BlockCopy copy) { kv_.copy_block(copy); }
   void reset_cache() { kv_.reset(); }
+  [[nodiscard]] cache::KvCache& kv() { return kv_; }
 
   [[nodiscard]] const models::ModelInfo& info() const { return loaded_.model->info(); }
 

@@ -2,6 +2,13 @@
 
 namespace redpoll::kernels {
 
+std::vector<mx::array*> KvStorage::pools() { return {&keys, &values}; }
+
+std::vector<mx::array*> StateStorage::pools() {
+  if (memory.ndim() == 0) return {&convolution};  // a layer without a memory
+  return {&convolution, &memory};
+}
+
 std::vector<mx::array> Kernels::apply_all(const mx::array& x, std::span<const LinearMap> maps) const {
   std::vector<const Matrix*> weights;
   weights.reserve(maps.size());

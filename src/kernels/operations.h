@@ -18,6 +18,9 @@ struct KvStorage {
   mx::array keys = mx::array(0.0F);
   mx::array values = mx::array(0.0F);
   int group = 0;  // whose block tables its blocks are in: see RaggedBatch::block_table
+
+  /// All arrays that it has. The first axis of each is the block; what stands there is all that there is of the block.
+  [[nodiscard]] std::vector<mx::array*> pools();
 };
 
 struct KvShape {
@@ -32,6 +35,9 @@ struct KvShape {
 struct StateStorage {
   mx::array convolution = mx::array(0.0F);  // the last inputs of a short convolution
   mx::array memory = mx::array(0.0F);       // of the gated delta rule, if the layer has it
+
+  /// All arrays that it has. The first axis of each is the state.
+  [[nodiscard]] std::vector<mx::array*> pools();
 };
 
 struct StateShape {
