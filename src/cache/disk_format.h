@@ -25,6 +25,9 @@ inline constexpr std::uint32_t kDiskFormatVersion = 1;
 /// The first half of a SHA-256.
 using ContentKey = std::array<std::byte, 16>;
 
+/// Nanoseconds since 1970: a file's time of modification, which says when it was last used.
+using FileTime = std::int64_t;
+
 enum class StoredKind {
   kRun,       // whole blocks of the group that sees all tokens, of one run of tokens
   kSnapshot,  // all else that a cache of so many tokens needs: blocks of the tokens after the last run, windows, states
@@ -61,6 +64,8 @@ struct StoredFile {
 [[nodiscard]] ContentKey run_key(const ContentKey& parent, std::span<const TokenId> tokens);
 /// `tokens`: those after the last whole run, maybe none.
 [[nodiscard]] ContentKey snapshot_key(const ContentKey& parent, std::span<const TokenId> tokens);
+
+[[nodiscard]] ContentKey key_of(const StoredHead& head);
 
 struct FileHeader {
   StoredHead head;

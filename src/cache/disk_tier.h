@@ -18,6 +18,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -89,6 +90,59 @@ class DiskTier {
   /// Waits until all writes are done; false if the deadline comes first.
   [[nodiscard]] bool flush(Clock::TimePoint deadline);
   [[nodiscard]] DiskTierStats stats() const;
+
+ private:
+  struct ReadJob {
+    std::uint64_t id = 0;
+    StoredKind kind = StoredKind::kRun;
+    ContentKey key{};
+  };
+  struct WriteJob {
+    StoredHead head;
+    std::vector<std::byte> payload;
+  };
+  enum class Outcome { kStored, kDropped, kFailed };
+  /// Says once that something fails, and again only after it has worked in between.
+  class Notice {
+   public:
+    void note(const Status& status, std::string_view message);
+
+   private:
+    bool is_failing_ = false;
+  };
+
+  DiskTier(DiskTierOptions options, DiskIndex index, std::function<void()> on_change);
+
+  void run();
+  // For the disk thread, which has not locked the mutex then.
+  void read_one(const ReadJob& job);
+  void write_one(const WriteJob& job);
+  void write_uses(std::size_t most);
+  [[nodiscard]] Result<StoredFile> read_file(const ReadJob& job);
+  [[nodiscard]] Outcome store(const WriteJob& job);
+  [[nodiscard]] bool make_room(const ContentKey& kept, std::uint64_t bytes);
+  void remove_evicted(const DiskFile& file);
+
+  const DiskTierOptions options_;
+  const std::string folder_;  // of the fingerprint, in options_.directory
+  const std::function<void()> on_change_;
+  Notice reads_;  // these are the disk thread's
+  Notice writes_;
+  Notice removals_;
+
+  mutable std::mutex mutex_;  // guards everything below; nobody has it during I/O
+  std::condition_variable work_;
+  std::condition_variable written_;
+  DiskIndex index_;
+  std::deque<ReadJob> read_jobs_;
+  std::deque<WriteJob> write_jobs_;  // the first one is being written; taken out when it is done
+  std::set<ContentKey> queued_;      // keys of write_jobs_
+  std::size_t queued_bytes_ = 0;
+  std::vector<Restored> restored_;
+  DiskTierStats stats_;  // but for what the index knows
+  bool stopping_ = false;
+
+  std::jthread thread_;  // the last to be made and the first to end, since it uses all of the above
 };
 
 }  // namespace redpoll::cache
