@@ -121,6 +121,7 @@ DiskTierStats DiskTier::stats() const {
   stats.entries = index_.num_entries();
   stats.bytes = index_.bytes();
   stats.max_bytes = options_.max_bytes;
+  stats.queued_bytes = queued_bytes_;
   return stats;
 }
 

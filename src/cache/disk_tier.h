@@ -44,6 +44,7 @@ struct DiskTierStats {
   int entries = 0;          // files of this fingerprint
   std::uint64_t bytes = 0;  // of all fingerprints, as counted towards max_bytes
   std::uint64_t max_bytes = 0;
+  std::size_t queued_bytes = 0;
   std::uint64_t restores = 0;   // files read
   std::uint64_t spills = 0;     // files written, or found to have been written by another server
   std::uint64_t evictions = 0;  // files removed to make room

@@ -31,7 +31,7 @@ struct EngineSettings {
   double ssd_cache_max_gb = 32;
   bool ssd_cache_verify = false;
   int step_tokens = 0;  // see tokens_in_step
-  int threads = 0;              // for kernels; 0: physical cores
+  int threads = 0;      // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
   bool exact = false;  // see engine::EngineOptions
 

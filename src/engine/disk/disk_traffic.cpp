@@ -199,9 +199,9 @@ void DiskTraffic::restore(int num_places) {
   take_restored();
   for (const auto& sequence : parts_.scheduler.sequences()) {
     if (num_places <= 0) break;
-    if (sequence->state != SequenceState::kWaiting || sequence->active->stalled) continue;
-    --num_places;
-    if (!sequence->has_asked_disk && !sequence->waits_for_disk) consider(*sequence);
+    if (sequence->state != SequenceState::kWaiting || !sequence->can_run()) continue;
+    if (!sequence->has_asked_disk) consider(*sequence);
+    if (!sequence->waits_for_disk) --num_places;
   }
 }
 

@@ -50,8 +50,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   void on_insert(std::span<const TokenId> tokens) override;
   void on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) override;
 
-  /// Before a step is scheduled: takes in what was read, and holds back up to `num_places` waiting sequences for which
-  /// more is on disk than in memory.
+  /// Before a step is scheduled, in which `num_places` sequences may start: takes in what was read, and holds back
+  /// those for which more is on disk than in memory.
   void restore(int num_places);
   /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
   bool write_behind(std::size_t max_bytes);
