@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/registry.h"
+#include "nn/kv_packing.h"
 
 namespace redpoll::engine {
 
@@ -47,6 +48,7 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::
     LoadedModel loaded;
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
+    ASSIGN_OR_RETURN(loaded.kv_packings, nn::kv_packings(options.kv_quantization, loaded.model->info().layers, taken));
     return loaded;
   };
 }
