@@ -163,7 +163,8 @@ class PagedAttention {
   /// What `prepare` divides up.
   [[nodiscard]] std::size_t scratch_floats() const {
     const int of_groups = num_groups_ == 0 ? 0 : num_groups_ * (1 + kPadding) + key_stride_;
-    return tile_rows() * static_cast<std::size_t>(head_dim_ + score_stride_ + of_groups) + block_floats();
+    return tile_rows() * static_cast<std::size_t>(head_dim_ + score_stride_ + of_groups) + block_floats() +
+           2 * static_cast<std::size_t>(key_stride_);
   }
   /// What an unpacked block takes, of keys or values.
   [[nodiscard]] std::size_t block_floats() const {
@@ -183,6 +184,7 @@ class PagedAttention {
     float* unpacked = query + static_cast<std::ptrdiff_t>(rows) * score_stride_;
     float* query_sums = unpacked + block_floats();
     float* bias_sums = query_sums + static_cast<std::ptrdiff_t>(rows) * num_groups_;
+    float* scaled_weights = bias_sums + static_cast<std::ptrdiff_t>(rows) * num_groups_ * kPadding;
     const std::ptrdiff_t affines = tile.kv_head * affine_head_bytes();
     return {.queries = memory,
             .num_tokens = tile.num_tokens,
@@ -210,7 +212,8 @@ class PagedAttention {
             .affine_block_bytes = kv_heads_ * affine_head_bytes(),
             .query_sums = query_sums,
             .bias_sums = bias_sums,
-            .scaled_weights = bias_sums + static_cast<std::ptrdiff_t>(rows) * num_groups_ * kPadding};
+            .scaled_weights = scaled_weights,
+            .affines = scaled_weights + static_cast<std::ptrdiff_t>(rows) * key_stride_};
   }
 
   /// Scales and biases of one head of a block.

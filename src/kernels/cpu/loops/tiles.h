@@ -63,6 +63,7 @@ struct AttentionTile {
   float* query_sums = nullptr;      // scratch (rows, num_groups)
   float* bias_sums = nullptr;       // scratch (rows, num_groups, kPadding)
   float* scaled_weights = nullptr;  // scratch (rows, key_stride)
+  float* affines = nullptr;         // scratch (2, key_stride)
 };
 
 /// The softmax of one query row so far: value_stride weighted sums of values, then the largest score, then the sum of
