@@ -135,7 +135,7 @@ class PagedAttention {
     }
     HostArray all = make_array({static_cast<int>(num_state_rows_), attention_state_stride(value_stride_)});
     const auto states_of = [&](const TilePart& at) {
-      const std::int64_t row = at.tile->first_state_row + at.part * at.tile->num_tokens * group_;
+      const std::int64_t row = at.tile->first_state_row + std::int64_t{at.part} * at.tile->num_tokens * group_;
       return all.data + row * attention_state_stride(value_stride_);
     };
     context.scratch.reserve(scratch_floats());
