@@ -11,7 +11,8 @@ kernels::KvStorage make_storage(const kernels::Kernels& kernels, const LayerCach
   return kernels.make_kv_storage({.num_blocks = num_blocks,
                                   .block_tokens = block_tokens,
                                   .num_kv_heads = layer.num_kv_heads,
-                                  .head_dim = layer.head_dim});
+                                  .head_dim = layer.head_dim,
+                                  .packing = layer.packing});
 }
 
 kernels::StateStorage make_states(const kernels::Kernels& kernels, const LayerCache& layer, int num_states) {
@@ -34,8 +35,7 @@ std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<L
       const kernels::StateStorage one = make_states(kernels, cache, 1);
       bytes += one.convolution.nbytes() + (cache.num_heads > 0 ? one.memory.nbytes() : 0);
     } else {
-      const kernels::KvStorage one = make_storage(kernels, cache, 1, block_tokens);
-      bytes += one.keys.nbytes() + one.values.nbytes();
+      bytes += make_storage(kernels, cache, 1, block_tokens).bytes_per_block();
     }
   }
   return bytes;

@@ -29,6 +29,7 @@ class KvCache {
 
   /// One per layer, in the layers' order, empty where a layer has none of its own; forward passes write here.
   [[nodiscard]] std::vector<kernels::KvStorage>& layers() { return layers_; }
+  [[nodiscard]] const std::vector<kernels::KvStorage>& layers() const { return layers_; }
   [[nodiscard]] std::vector<kernels::StateStorage>& states() { return states_; }
   void copy_block(BlockCopy copy);
   /// Bytes of a block of the group, in all its layers.

@@ -60,8 +60,17 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,
              "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU, from exact to fast")
       .or_else("int16 with AVX2 or better, else float32");
+  add_choice(flags, "--kv-quant", settings.kv_quantization, kernels::parse_kv_quantization,
+             "Keys and values in codes of 8 or 4 bits, or as the model's kv_config.json says (config); rounds, but a "
+             "context takes half of the memory or less")
+      .or_else("off");
   flags.toggle("--exact", settings.exact,
                "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
+}
+
+std::optional<std::string> conflict_of(const server::EngineSettings& settings) {
+  if (const Status fine = kernels::check_kv_quantization(settings.kernel_options()); !fine) return fine.error().message;
+  return std::nullopt;
 }
 
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {

@@ -1,6 +1,7 @@
 // Flags that several verbs share, bound to the structs that server/ takes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,9 @@ void add_model_flag(FlagSet& flags, std::string& model);
 /// Flags that mean nothing to a verb that runs one request at a time are left out with kOne.
 enum class Batching { kOne, kMany };
 void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching);
+
+/// Why these cannot hold together, if so: a mistake of whoever gave them.
+[[nodiscard]] std::optional<std::string> conflict_of(const server::EngineSettings& settings);
 
 /// --temperature, --top-p, ..., --seed, --stop: as a request's fields of the same names.
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options);

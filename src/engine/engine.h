@@ -22,7 +22,8 @@ class Kernels;
 }
 namespace redpoll::models {
 class Model;
-}
+struct ModelInfo;
+}  // namespace redpoll::models
 
 namespace redpoll::engine {
 
@@ -50,6 +51,10 @@ struct LoadedModel {
   /// What keys, values and states are computed from and by: the same text, the same bits. Empty: they are kept on no
   /// disk.
   std::string identity = {};
+  std::vector<kernels::KvPacking> kv_packings = {};  // of each layer; empty: nothing is packed
+
+  /// What the model says of itself, with these.
+  [[nodiscard]] models::ModelInfo info() const;
 };
 /// Called once, on the engine thread.
 using ModelLoader = std::function<Result<LoadedModel>()>;
@@ -82,6 +87,7 @@ struct EngineStats {
   double prefill_tokens_per_s = 0;  // computed prompt tokens, over the last seconds
   std::vector<RequestStats> requests;
 
+  std::string kv_scheme;  // what keys and values are: "f16", "q8", "mixed", ...
   int block_tokens = 0;
   std::vector<KvGroupStats> kv_groups;
   int blocks_total = 0;  // of all groups together

@@ -72,6 +72,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
                                         : nullptr),
       delivery_(clock) {
   const models::ModelInfo& info = runner_.info();
+  stats_.kv_scheme = runner_.kv_scheme();
   stats_.block_tokens = options.block_tokens;
   for (std::size_t group = 0; group < plan.groups.size(); ++group) {
     const auto& [kind, window, bytes_per_block] = plan.groups[group];
@@ -101,8 +102,7 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
   try {
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
     if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
-    ASSIGN_OR_RETURN(const MemoryPlan plan,
-                     plan_memory(memory_request(loaded.model->info(), *loaded.kernels, options)));
+    ASSIGN_OR_RETURN(const MemoryPlan plan, plan_memory(memory_request(loaded.info(), *loaded.kernels, options)));
     if (options.exact) RETURN_IF_ERROR(check_whole_chunks(plan, options.block_tokens));
     const std::string identity = loaded.identity;
     std::unique_ptr<EngineLoop> loop(new EngineLoop(options, plan, std::move(loaded), mailbox, clock));

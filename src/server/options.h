@@ -33,6 +33,7 @@ struct EngineSettings {
   int step_tokens = 0;  // see tokens_in_step
   int threads = 0;      // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
+  kernels::KvQuantization kv_quantization = kernels::KvQuantization::kOff;
   bool exact = false;  // see engine::EngineOptions
 
   /// What prompts share is what a full batch leaves: half of the step at least, unless `step_tokens` says otherwise.
@@ -43,7 +44,7 @@ struct EngineSettings {
   }
 
   [[nodiscard]] kernels::KernelOptions kernel_options() const {
-    return {.num_threads = threads, .exact = exact, .activations = activations};
+    return {.num_threads = threads, .exact = exact, .activations = activations, .kv_quantization = kv_quantization};
   }
 
   bool operator==(const EngineSettings&) const = default;

@@ -44,7 +44,7 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.kv.blocks_used = engine.blocks_used;
   stats.kv.bytes_total = engine.kv_bytes_total;
   stats.kv.bytes_used = engine.kv_bytes_used;
-  stats.kv.scheme = "off";  // --kv-quant's name for keys and values in a float type
+  stats.kv.scheme = engine.kv_scheme;
   stats.prompt_cache.entries = engine.prompt_cache.entries;
   stats.prompt_cache.bytes = engine.prompt_cache.bytes;
   stats.prompt_cache.max_bytes = engine.prompt_cache.max_bytes;
