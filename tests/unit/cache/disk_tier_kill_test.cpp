@@ -42,8 +42,9 @@ class DiskTierKillTest : public DiskTierFixture {
     }
   }
 
-  /// The numbers of texts that a child has reported before it was killed.
-  [[nodiscard]] std::vector<int> write_until_killed(int number, std::chrono::microseconds delay) const {
+  /// Kills a child some time after it has reported so many texts; returns the numbers of all that it has reported.
+  [[nodiscard]] std::vector<int> write_until_killed(int number, std::size_t num_texts,
+                                                    std::chrono::microseconds delay) const {
     int pipe[2];
     EXPECT_EQ(::pipe(pipe), 0);
     const Descriptor in(pipe[0]);
@@ -51,13 +52,22 @@ class DiskTierKillTest : public DiskTierFixture {
     const pid_t child = ::fork();
     if (child == 0) write_for_ever(number, out.get());
     out = Descriptor();
+    std::vector<int> reported;
+    const auto read_report = [&] {
+      int done = 0;
+      if (::read(in.get(), &done, sizeof done) != sizeof done) return false;
+      reported.push_back(done);
+      return true;
+    };
+    while (reported.size() < num_texts && read_report()) {
+    }
     std::this_thread::sleep_for(delay);
     ::kill(child, SIGKILL);
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
-    std::vector<int> reported;
-    for (int done = 0; ::read(in.get(), &done, sizeof done) == sizeof done;) reported.push_back(done);
+    while (read_report()) {
+    }
     return reported;
   }
 
@@ -100,7 +110,8 @@ TEST_F(DiskTierKillTest, NothingReportedIsLostAndNothingWrongIsFound) {
     std::vector<int> reported;
     int next = 0;
     for (int i = 0; i < kKillsPerFolder; ++i) {
-      const auto done = write_until_killed(next, std::chrono::microseconds(1'000 + random() % 15'000));
+      const std::size_t num_texts = random() % 2;
+      const auto done = write_until_killed(next, num_texts, std::chrono::microseconds(random() % 15'000));
       reported.insert(reported.end(), done.begin(), done.end());
       next = (done.empty() ? next : done.back() + 1) + 1;  // what it was at may be half there
       num_left_half += std::filesystem::exists(options_.directory) ? num_unfinished() : 0;
