@@ -1,6 +1,7 @@
 #include "cache/disk_index.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace redpoll::cache {
@@ -190,7 +191,7 @@ void DiskIndex::touch(const ContentKey& key, FileTime now) {
 
 void DiskIndex::touch(const DiskMatch& match, FileTime now) {
   if (match.snapshot) touch(*match.snapshot, now);
-  for (auto run = match.runs.rbegin(); run != match.runs.rend(); ++run) touch(*run, now);
+  for (const ContentKey& run : std::views::reverse(match.runs)) touch(run, now);
 }
 
 void DiskIndex::touch_chain(const ContentKey& key, FileTime now) {

@@ -18,23 +18,23 @@ void discard_unfinished(const DiskFolder& folder, const DiskFolder::Listing& lis
   }
 }
 
+Result<StoredHead> read_own(const DiskFolder& folder, const std::string& name, const DiskIndexOptions& options) {
+  ASSIGN_OR_RETURN(FileHeader header, folder.read_header(name));
+  RETURN_IF_ERROR(check_owner(header, options.fingerprint, options.run_tokens));
+  return std::move(header.head);
+}
+
 Status scan_own(const DiskFolder& folder, const DiskIndexOptions& options, DiskIndex& index) {
   ASSIGN_OR_RETURN(const DiskFolder::Listing listing, folder.list());
   discard_unfinished(folder, listing);
   for (const ListedFile& file : listing.files) {
-    auto header = folder.read_header(file.name);
-    Status status;
-    if (header) {
-      status = check_owner(*header, options.fingerprint, options.run_tokens);
-    } else {
-      status = std::unexpected(std::move(header).error());
-    }
-    if (status) {
-      index.add(std::move(header->head), file.bytes, file.used_at);
-    } else if (status.error().code == ErrorCode::kCorruptFile || status.error().code == ErrorCode::kUnsupported) {
-      discard(folder, file.name, status.error().message);
-    } else if (status.error().code != ErrorCode::kNotFound) {  // another server has evicted it
-      log_warn("cannot use a file of the disk cache", {{"why", status.error().message}});
+    auto head = read_own(folder, file.name, options);
+    if (head) {
+      index.add(*std::move(head), file.bytes, file.used_at);
+    } else if (is_damaged(head.error())) {
+      discard(folder, file.name, head.error().message);
+    } else if (head.error().code != ErrorCode::kNotFound) {  // else another server has evicted it
+      log_warn("cannot use a file of the disk cache", {{"why", head.error().message}});
     }
   }
   return {};
@@ -51,6 +51,10 @@ Status scan_foreign(const DiskFolder& folder, DiskIndex& index) {
 }
 
 }  // namespace
+
+bool is_damaged(const Error& error) {
+  return error.code == ErrorCode::kCorruptFile || error.code == ErrorCode::kUnsupported;
+}
 
 Status check_owner(const FileHeader& header, const std::string& fingerprint, int run_tokens) {
   const auto wrong = [](std::string message) { return fail(ErrorCode::kCorruptFile, std::move(message)); };

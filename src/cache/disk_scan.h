@@ -11,6 +11,9 @@
 
 namespace redpoll::cache {
 
+/// Whether reading failed for what is in the file, which will not change.
+[[nodiscard]] bool is_damaged(const Error& error);
+
 /// An Error, which does not name the file, unless the file could have been written for this fingerprint.
 [[nodiscard]] Status check_owner(const FileHeader& header, const std::string& fingerprint, int run_tokens);
 

@@ -17,10 +17,6 @@ constexpr std::size_t kUsesAtOnce = 64;
 constexpr std::string_view kCannotWrite =
     "cannot write to the disk cache; prompts are kept in memory only until it works again";
 
-bool is_damaged(const Error& error) {
-  return error.code == ErrorCode::kCorruptFile || error.code == ErrorCode::kUnsupported;
-}
-
 std::uint64_t file_bytes(const StoredHead& head, std::size_t payload_bytes) {
   return std::uint64_t{header_bytes(head)} + payload_bytes;
 }

@@ -99,7 +99,7 @@ TEST_F(DiskFolderTest, EveryLengthButTheRightOneIsCaught) {
 TEST_F(DiskFolderTest, FlippedBitsOfThePayloadAreCaughtIfAskedFor) {
   ASSERT_TRUE(write());
   const std::string content = content_of(path_of(name_));
-  for (std::size_t bit = 8 * 4096; bit < 8 * content.size(); bit += 29) {
+  for (std::size_t bit = 8 * (content.size() - kPayloadBytes); bit < 8 * content.size(); bit += 29) {
     std::string damaged = content;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     set_content(path_of(name_), damaged);

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <ostream>
 #include <random>
 
 #include "unit/cache/disk_fixture.h"
@@ -154,6 +155,11 @@ struct BadField {
   std::uint64_t value;
   int size;
   const char* message;
+
+  friend void PrintTo(const BadField& field,
+                      std::ostream* out) {  // NOLINT(readability-identifier-naming): gtest's name
+    *out << field.message << " at " << field.offset << ": " << field.value;
+  }
 };
 
 class DiskFormatFieldTest : public testing::TestWithParam<BadField> {};

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <ostream>
 #include <random>
 
 #include "unit/cache/disk_fixture.h"
@@ -15,6 +16,11 @@ namespace {
 struct Demands {
   bool runs_have_data;
   bool can_resume_anywhere;
+
+  friend void PrintTo(const Demands& demands,
+                      std::ostream* out) {  // NOLINT(readability-identifier-naming): gtest's name
+    *out << (demands.runs_have_data ? "runs" : "no runs") << (demands.can_resume_anywhere ? ", anywhere" : "");
+  }
 };
 
 DiskIndexOptions options_for(const Demands& demands) {
