@@ -156,9 +156,8 @@ struct BadField {
   int size;
   const char* message;
 
-  friend void PrintTo(const BadField& field,
-                      std::ostream* out) {  // NOLINT(readability-identifier-naming): gtest's name
-    *out << field.message << " at " << field.offset << ": " << field.value;
+  friend std::ostream& operator<<(std::ostream& out, const BadField& field) {
+    return out << field.message << " at " << field.offset << ": " << field.value;
   }
 };
 

@@ -17,9 +17,8 @@ struct Demands {
   bool runs_have_data;
   bool can_resume_anywhere;
 
-  friend void PrintTo(const Demands& demands,
-                      std::ostream* out) {  // NOLINT(readability-identifier-naming): gtest's name
-    *out << (demands.runs_have_data ? "runs" : "no runs") << (demands.can_resume_anywhere ? ", anywhere" : "");
+  friend std::ostream& operator<<(std::ostream& out, const Demands& demands) {
+    return out << (demands.runs_have_data ? "runs" : "no runs") << (demands.can_resume_anywhere ? ", anywhere" : "");
   }
 };
 
