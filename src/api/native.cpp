@@ -95,6 +95,25 @@ std::string format_tokens(std::span<const TokenPiece> tokens, bool with_pieces) 
   return dump_json(std::move(out));
 }
 
+std::string format_explanation(const CacheExplanation& explanation) {
+  const auto piece_json = [](const std::optional<TokenPiece>& piece) -> json::value {
+    if (!piece) return nullptr;
+    return json::object{{"id", piece->id}, {"piece", replace_invalid_utf8(piece->bytes)}};
+  };
+  json::object out;
+  out["prompt_tokens"] = explanation.prompt_tokens;
+  out["cached_tokens"] = explanation.cached_tokens;
+  out["memory_tokens"] = explanation.memory_tokens;
+  out["disk_tokens"] = explanation.disk_tokens;
+  out["stops_because"] = explanation.stops_because;
+  out["message"] = explanation.message;
+  out["requested"] = piece_json(explanation.requested);
+  out["cached"] = piece_json(explanation.cached);
+  out["namespace"] =
+      explanation.cache_namespace.empty() ? json::value(nullptr) : json::value(explanation.cache_namespace);
+  return dump_json(std::move(out));
+}
+
 Result<DetokenizeRequest> parse_detokenize_request(const json::value& body, const RequestLimits& limits) {
   ASSIGN_OR_RETURN(const json::object* object, as_request_object(body));
   JsonReader reader(*object);

@@ -2,6 +2,7 @@
 // llama-server's clients send.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -30,6 +31,22 @@ struct TokenPiece {
 /// {"tokens": [1, 2]}, or with pieces {"tokens": [{"id": 1, "piece": "a"}]}; a piece that is not whole characters is an
 /// array of its bytes.
 [[nodiscard]] std::string format_tokens(std::span<const TokenPiece> tokens, bool with_pieces);
+
+/// Why a prompt would be found in the prompt cache up to a place and no further.
+struct CacheExplanation {
+  int prompt_tokens = 0;
+  int cached_tokens = 0;
+  int memory_tokens = 0;
+  int disk_tokens = 0;
+  std::string stops_because;  // cache_off, end_of_prompt, different_token, no_snapshot, evicted, nothing_cached
+  std::string message;
+  std::optional<TokenPiece> requested = std::nullopt;  // the token at which it stops
+  std::optional<TokenPiece> cached = std::nullopt;     // different_token: the one that is cached there
+  std::string cache_namespace;                         // "": nothing is on disk
+};
+/// {"prompt_tokens", "cached_tokens", "memory_tokens", "disk_tokens", "stops_because", "message", "requested": {"id",
+/// "piece"}, ...}; what is absent is null.
+[[nodiscard]] std::string format_explanation(const CacheExplanation& explanation);
 
 struct DetokenizeRequest {
   std::string model;

@@ -106,6 +106,18 @@ PromptCache::Lender PromptCache::longest(std::span<const TokenId> tokens) const 
   return {.cache = &*node->entry, .num_tokens = place.num_tokens};
 }
 
+PromptCache::Beginning PromptCache::look_at(std::span<const TokenId> tokens) const {
+  const Place place = descend(tokens);
+  Beginning beginning{.num_common = place.num_tokens, .num_evicted = evicted_.longest(tokens)};
+  const auto& [node, num_tokens] = place;
+  if (num_tokens < node->depth) {
+    beginning.next = node->edge[node->edge.size() - static_cast<std::size_t>(node->depth - num_tokens)];
+  } else if (!node->children.empty()) {
+    beginning.next = node->children.begin()->first;
+  }
+  return beginning;
+}
+
 std::vector<TokenId> PromptCache::tokens_of(const Node& node) {
   std::vector<TokenId> tokens(static_cast<std::size_t>(node.depth));
   for (const Node* at = &node; at->parent != nullptr; at = at->parent) {
@@ -226,9 +238,9 @@ bool PromptCache::evict() {
     return false;
   });
   if (oldest == nullptr) return false;
-  if (observer_ != nullptr && oldest->inserted_at <= settled_at_) {
-    observer_->on_evict(tokens_of(*oldest), *oldest->entry);
-  }
+  const std::vector<TokenId> tokens = tokens_of(*oldest);
+  evicted_.note(tokens);
+  if (observer_ != nullptr && oldest->inserted_at <= settled_at_) observer_->on_evict(tokens, *oldest->entry);
   drop_entry(*oldest);
   return true;
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "cache/evicted_prompts.h"
 #include "cache/sequence_cache.h"
 
 namespace redpoll::cache {
@@ -80,6 +81,13 @@ class PromptCache {
   /// An entry that has most of the tokens in common, whether it can be resumed there or not.
   [[nodiscard]] Lender longest(std::span<const TokenId> tokens) const;
 
+  struct Beginning {
+    int num_common = 0;                // tokens that some entry has, too
+    std::optional<TokenId> next = {};  // with which one that has them goes on
+    int num_evicted = 0;               // tokens that entries had which are gone, about
+  };
+  [[nodiscard]] Beginning look_at(std::span<const TokenId> tokens) const;
+
   /// Entries that hold the block.
   [[nodiscard]] int num_holders(int group, BlockId block) const {
     return num_holders_[static_cast<std::size_t>(group)][static_cast<std::size_t>(block)];
@@ -119,6 +127,7 @@ class PromptCache {
   std::uint64_t clock_ = 0;                    // of uses
   std::uint64_t settled_at_ = 0;
   PromptCacheObserver* observer_ = nullptr;
+  EvictedPrompts evicted_;
   PromptCacheStats stats_;
 };
 

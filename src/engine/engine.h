@@ -16,6 +16,7 @@
 #include "engine/context_limit.h"
 #include "engine/disk/ssd_cache.h"
 #include "engine/request.h"
+#include "engine/stats/cache_explanation.h"
 
 namespace redpoll::kernels {
 class Kernels;
@@ -130,6 +131,10 @@ class Engine {
   /// Ends a request, or one of its choices, in whatever state it is, at the next step at the latest. Ids that are
   /// unknown and choices that have ended are ignored.
   void cancel(RequestId id, std::optional<int> choice = std::nullopt);
+
+  /// How far the prompt cache would take this prompt, and why no further. Waits for the step that runs, so it is not
+  /// for threads that must not wait. kUnavailable when the engine has failed or stops.
+  [[nodiscard]] Result<CacheExplanation> explain(std::vector<TokenId> prompt);
 
   /// A snapshot; takes microseconds even while a step runs.
   [[nodiscard]] EngineStats stats() const;

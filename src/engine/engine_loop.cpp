@@ -192,7 +192,8 @@ void EngineLoop::restore_from_disk() {
 /// Waits when there was nothing to run. If something is thrown, what is left is for the next round.
 void EngineLoop::take_commands() {
   if (!all_are_told_) all_are_told_ = delivery_.flush();
-  if (num_submissions_ == commands_.submissions.size() && commands_.cancellations.empty()) {
+  if (num_submissions_ == commands_.submissions.size() && commands_.cancellations.empty() &&
+      commands_.questions.empty()) {
     num_submissions_ = 0;
     if (is_idle_) check_integrity();
     const auto limit = all_are_told_ ? std::nullopt : std::optional(kBeforeTellingAgain);
@@ -203,7 +204,42 @@ void EngineLoop::take_commands() {
   while (num_submissions_ < commands_.submissions.size()) admit(std::move(commands_.submissions[num_submissions_++]));
   for (const Cancellation& cancellation : commands_.cancellations) cancel(cancellation);
   commands_.cancellations.clear();
+  answer_questions();
   look_after_consumers();
+}
+
+void EngineLoop::answer_questions() {
+  while (!commands_.questions.empty()) {
+    CacheQuestion question = std::move(commands_.questions.back());
+    commands_.questions.pop_back();
+    try {
+      question.answer.set_value(explain(question.prompt));
+    } catch (...) {
+      question.answer.set_value(fail(ErrorCode::kInternal, message_of(std::current_exception())));
+    }
+  }
+}
+
+CacheExplanation EngineLoop::explain(std::span<const TokenId> prompt) {
+  CacheExplanation explanation{.prompt_tokens = static_cast<int>(prompt.size())};
+  if (!prompts_) return explanation;
+  const int most = explanation.prompt_tokens - 1;
+  const cache::PromptCache::Beginning beginning = prompts_->look_at(prompt);
+  explanation.memory_tokens = prompts_->find(prompt, most);
+  if (disk_) disk_->explain(prompt, explanation);
+  explanation.common_tokens = beginning.num_common;
+  explanation.evicted_tokens = beginning.num_evicted;
+  const int cached = explanation.cached_tokens();
+  const auto stop = [&] {
+    if (cached == most) return CacheStop::kEndOfPrompt;
+    if (std::min(beginning.num_common, most) > cached) return CacheStop::kNoSnapshot;
+    if (std::min(beginning.num_evicted, most) > cached) return CacheStop::kEvicted;
+    if (beginning.num_common == cached && beginning.next) return CacheStop::kDifferent;
+    return CacheStop::kNothingCached;
+  };
+  explanation.stop = stop();
+  if (explanation.stop == CacheStop::kDifferent) explanation.cached_token = beginning.next;
+  return explanation;
 }
 
 /// In debug builds, when there is time for it.

@@ -51,6 +51,8 @@ class EngineLoop {
   void deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits, Clock::TimePoint started_at);
   void admit(Submission submission) noexcept;
   void add_request(Submission submission);
+  [[nodiscard]] CacheExplanation explain(std::span<const TokenId> prompt);
+  void answer_questions();
   void cancel(const Cancellation& cancellation);
   void check_integrity() const;
   void look_after_consumers();

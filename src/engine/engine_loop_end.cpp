@@ -81,6 +81,13 @@ void EngineLoop::shut_down() noexcept {
   }
   while (num_submissions_ < commands_.submissions.size()) admit(std::move(commands_.submissions[num_submissions_++]));
   for (Submission& submission : left.submissions) admit(std::move(submission));
+  const auto refuse = [](std::vector<CacheQuestion>& questions) {
+    for (CacheQuestion& question : questions) {
+      question.answer.set_value(fail(ErrorCode::kUnavailable, "the engine is stopping"));
+    }
+  };
+  refuse(commands_.questions);
+  refuse(left.questions);
   end_all();
   if (disk_ && !has_failed_) disk_->flush();
   for (int i = 0; i < kTimesToTellAgain && !all_are_told_; ++i) {

@@ -74,6 +74,16 @@ Status Mailbox::check_request(const Request& request) const {
   return {};
 }
 
+Status Mailbox::ask(CacheQuestion question) {
+  {
+    const std::lock_guard lock(mutex_);
+    RETURN_IF_ERROR(check_state());
+    commands_.questions.push_back(std::move(question));
+  }
+  changed_.notify_one();
+  return {};
+}
+
 void Mailbox::cancel(const Cancellation& cancellation) {
   {
     const std::lock_guard lock(mutex_);
@@ -146,7 +156,7 @@ Commands Mailbox::wait_and_take(std::optional<std::chrono::milliseconds> limit) 
 }
 
 bool Mailbox::has_commands() const {
-  return woken_ || commands_.stop || cancels_whole_ || !commands_.submissions.empty() ||
+  return woken_ || commands_.stop || cancels_whole_ || !commands_.submissions.empty() || !commands_.questions.empty() ||
          !commands_.cancellations.empty();
 }
 

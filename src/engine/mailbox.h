@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "engine/context_limit.h"
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/stats/cache_explanation.h"
 #include "engine/stats/step_statistics.h"
 
 namespace redpoll::engine {
@@ -32,10 +34,17 @@ struct Cancellation {
   bool operator==(const Cancellation&) const = default;
 };
 
+/// Of somebody who waits for the answer.
+struct CacheQuestion {
+  std::vector<TokenId> prompt;
+  std::promise<Result<CacheExplanation>> answer;
+};
+
 /// What has been asked of the engine thread since it last looked.
 struct Commands {
   std::vector<Submission> submissions;
   std::vector<Cancellation> cancellations;  // each submitted before, perhaps in the same round
+  std::vector<CacheQuestion> questions;
   bool stop = false;
 };
 
@@ -51,6 +60,7 @@ class Mailbox {
  public:
   // For any thread.
   [[nodiscard]] Status submit(Request request, Clock::TimePoint now);
+  [[nodiscard]] Status ask(CacheQuestion question);
   /// Needs no memory for a whole request, so that a destructor may ask for it.
   void cancel(const Cancellation& cancellation);
   void stop();

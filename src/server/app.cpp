@@ -69,6 +69,7 @@ http::Router make_router(AppContext& context) {
   add("POST", "/tokenize", on_post(context, post_tokenize));
   add("POST", "/detokenize", on_post(context, post_detokenize));
   add("POST", "/apply-template", on_post(context, post_apply_template));
+  add("POST", "/v1/cache/explain", on_post(context, post_cache_explain));
   if (context.options.web_page) add("GET", "/", on_get(context, get_page));
   return router;
 }

@@ -2,6 +2,8 @@
 
 #include "api/errors.h"
 #include "api/native.h"
+#include "api/openai/chat.h"
+#include "api/openai/completions.h"
 #include "server/prepare.h"
 #include "server/responses.h"
 
@@ -41,6 +43,67 @@ Result<http::Response> apply_template(const AppContext& context, const json::val
   return json_response(api::format_rendered(prompt), request.warnings);
 }
 
+/// As a chat request or a completion request would be.
+Result<PreparedGeneration> prepare(const AppContext& context, const json::value& body) {
+  const bool is_chat = body.is_object() && body.get_object().contains("messages");
+  const ServedModel& model = *context.model;
+  if (is_chat) {
+    ASSIGN_OR_RETURN(const api::ChatRequest request, api::openai::parse_chat_request(body, context.limits()));
+    RETURN_IF_ERROR(api::check_model(request.model, model.id));
+    return prepare_chat(model, context.options.defaults, request);
+  }
+  ASSIGN_OR_RETURN(const api::CompletionRequest request, api::openai::parse_completion_request(body, context.limits()));
+  RETURN_IF_ERROR(api::check_model(request.model, model.id));
+  if (request.prompts.size() > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'prompt': expected one prompt, got " + std::to_string(request.prompts.size()), "prompt");
+  }
+  return prepare_completion(model, context.options.defaults, request);
+}
+
+struct StopText {
+  std::string_view name;
+  std::string_view message;
+};
+
+StopText text_of(engine::CacheStop stop) {
+  switch (stop) {
+    case engine::CacheStop::kOff: return {"cache_off", "this server keeps no prompts: see --prompt-cache"};
+    case engine::CacheStop::kEndOfPrompt:
+      return {"end_of_prompt", "all but the last token, which is always computed, is cached"};
+    case engine::CacheStop::kDifferent: return {"different_token", "what is cached goes on with another token there"};
+    case engine::CacheStop::kNoSnapshot:
+      return {
+          "no_snapshot",
+          "more is cached, but this model's windows or states can be gone on from at few places only, and this is the "
+          "last of them"};
+    case engine::CacheStop::kEvicted:
+      return {"evicted", "more was cached and has been given up: see --prompt-cache and --ssd-cache"};
+    case engine::CacheStop::kNothingCached: break;
+  }
+  return {"nothing_cached", "no prompt that goes on so has been seen"};
+}
+
+Result<http::Response> explain(const AppContext& context, const json::value& body) {
+  ASSIGN_OR_RETURN(const PreparedGeneration prepared, prepare(context, body));
+  const ServedModel& model = *context.model;
+  const std::vector<TokenId>& ids = prepared.prompts.front().ids;
+  ASSIGN_OR_RETURN(const engine::CacheExplanation found, model.engine->explain(ids));
+  const auto piece = [&](TokenId id) { return api::TokenPiece{id, model.tokenizer->token_bytes(id)}; };
+  const StopText stop = text_of(found.stop);
+  api::CacheExplanation explanation{.prompt_tokens = found.prompt_tokens,
+                                    .cached_tokens = found.cached_tokens(),
+                                    .memory_tokens = found.memory_tokens,
+                                    .disk_tokens = found.disk_tokens,
+                                    .stops_because = std::string(stop.name),
+                                    .message = std::string(stop.message),
+                                    .cache_namespace = found.cache_namespace};
+  const auto next = static_cast<std::size_t>(found.cached_tokens());
+  if (next < ids.size()) explanation.requested = piece(ids[next]);
+  if (found.cached_token) explanation.cached = piece(*found.cached_token);
+  return json_response(api::format_explanation(explanation));
+}
+
 using JsonHandler = Result<http::Response> (*)(const AppContext& context, const json::value& body);
 
 http::Task<http::Response> answer(AppContext& context, http::Request& request, JsonHandler handler) {
@@ -61,6 +124,10 @@ http::Task<http::Response> post_detokenize(AppContext& context, http::Request& r
 
 http::Task<http::Response> post_apply_template(AppContext& context, http::Request& request) {
   return answer(context, request, apply_template);
+}
+
+http::Task<http::Response> post_cache_explain(AppContext& context, http::Request& request) {
+  return answer(context, request, explain);
 }
 
 }  // namespace redpoll::server

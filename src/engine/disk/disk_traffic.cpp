@@ -23,13 +23,13 @@ std::span<const TokenId> part_of(const std::vector<TokenId>& tokens, int first, 
 Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& options, const std::string& identity,
                                                        const DiskTrafficParts& parts, std::function<void()> on_change) {
   std::unique_ptr<DiskTraffic> traffic(new DiskTraffic(options, parts));
-  const std::string fingerprint = traffic->fingerprint(identity);
-  traffic->root_ = cache::root_key(fingerprint);
+  traffic->fingerprint_ = traffic->fingerprint(identity);
+  traffic->root_ = cache::root_key(traffic->fingerprint_);
   const bool can_go_back = parts.pools.can_go_back(std::numeric_limits<int>::max());
   ASSIGN_OR_RETURN(traffic->tier_, cache::DiskTier::open({.directory = options.directory,
                                                           .max_bytes = options.max_bytes,
                                                           .verify = options.verify,
-                                                          .fingerprint = fingerprint,
+                                                          .fingerprint = traffic->fingerprint_,
                                                           .run_tokens = traffic->run_tokens(),
                                                           .runs_have_data = traffic->full_group_ >= 0,
                                                           .can_resume_anywhere = can_go_back,
@@ -191,6 +191,11 @@ SsdCacheStats DiskTraffic::stats() const {
   SsdCacheStats stats{.tier = tier_->stats(), .restore_ms_last = last_restore_ms_};
   stats.tier.dropped += num_dropped_;
   return stats;
+}
+
+void DiskTraffic::explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const {
+  explanation.disk_tokens = tier_->find(prompt, static_cast<int>(prompt.size()) - 1).num_tokens;
+  explanation.cache_namespace = fingerprint_.substr(0, 16);
 }
 
 // --- from the disk ---

@@ -22,6 +22,7 @@
 #include "cache/prompt_cache.h"
 #include "engine/disk/ssd_cache.h"
 #include "engine/scheduler.h"
+#include "engine/stats/cache_explanation.h"
 
 namespace redpoll::engine {
 
@@ -63,6 +64,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   /// Files that are being read into blocks which nobody else knows of.
   [[nodiscard]] bool is_restoring() const { return restoration_.has_value(); }
   [[nodiscard]] SsdCacheStats stats() const;
+  /// What is on disk of the prompt.
+  void explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const;
 
  private:
   /// Tokens of an entry and how much of it is known to be on its way to the disk.
@@ -105,6 +108,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   SsdCacheOptions options_;
   DiskTrafficParts parts_;
   std::unique_ptr<cache::DiskTier> tier_;
+  std::string fingerprint_;
   cache::ContentKey root_{};
   int full_group_ = -1;                   // that sees all tokens; -1: none
   std::vector<std::size_t> block_bytes_;  // by group

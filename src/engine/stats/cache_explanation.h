@@ -1,0 +1,34 @@
+// How far the prompt cache would take a prompt, and why no further.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/token.h"
+
+namespace redpoll::engine {
+
+enum class CacheStop {
+  kOff,            // there is no prompt cache
+  kEndOfPrompt,    // everything but the last token, which is always computed
+  kDifferent,      // what is cached goes on with another token
+  kNoSnapshot,     // more is cached, but layers with windows or states can go on from few places only
+  kEvicted,        // more was cached and has been given up
+  kNothingCached,  // no prompt that begins so has been seen, or what is cached ends here
+};
+
+/// Numbers of tokens, from the prompt's first on.
+struct CacheExplanation {
+  int prompt_tokens = 0;
+  int memory_tokens = 0;   // that would be found in memory
+  int disk_tokens = 0;     // and on disk, if that is more
+  int common_tokens = 0;   // that some entry in memory has in common, whether it can be gone on from there or not
+  int evicted_tokens = 0;  // that entries had which are gone, about
+  CacheStop stop = CacheStop::kOff;
+  std::optional<TokenId> cached_token = std::nullopt;  // kDifferent: what is cached instead of the prompt's next token
+  std::string cache_namespace = {};                    // on disk: of the model and of how its cache is laid out
+
+  [[nodiscard]] int cached_tokens() const { return memory_tokens > disk_tokens ? memory_tokens : disk_tokens; }
+};
+
+}  // namespace redpoll::engine
