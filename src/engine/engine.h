@@ -14,6 +14,7 @@
 #include "cache/cache_groups.h"
 #include "cache/prompt_cache.h"
 #include "engine/context_limit.h"
+#include "engine/fit/model_footprint.h"
 #include "engine/request.h"
 
 namespace redpoll::kernels {
@@ -85,6 +86,7 @@ struct EngineStats {
   std::size_t kv_bytes_used = 0;
   cache::PromptCacheStats prompt_cache;
   std::size_t weight_bytes = 0;
+  ModelFootprint footprint;
   std::size_t step_bytes = 0;  // activations and logits of a full step, estimated
   std::size_t memory_budget_bytes = 0;
   ContextLimit context;

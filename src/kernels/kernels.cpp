@@ -2,6 +2,10 @@
 
 namespace redpoll::kernels {
 
+std::size_t Kernels::matrix_bytes(const MatrixWeights& weights) const {
+  return weights.weight.size() + weights.scales.size() + weights.biases.size();
+}
+
 std::vector<mx::array> Kernels::apply_all(const mx::array& x, std::span<const LinearMap> maps) const {
   std::vector<const Matrix*> weights;
   weights.reserve(maps.size());
