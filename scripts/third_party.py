@@ -25,6 +25,7 @@ PLATFORM = "x86_64-unknown-linux-gnu"  # the crates of one platform, so that eve
 HEADERS_AND_ARCHIVES = {
     "Boost": ("libboost-json1.83-dev", "libboost-json1.81-dev", "libboost1.83-dev", "libboost1.81-dev"),
     "toml++": ("libtomlplusplus-dev",),
+    "xxHash": ("libxxhash-dev",),
 }
 
 GCC_RUNTIME = {"libgcc-s1", "libstdc++6"}

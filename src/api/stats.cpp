@@ -20,7 +20,7 @@ json::array requests_json(const std::vector<RequestStats>& requests) {
 }  // namespace
 
 std::string format_stats(const Stats& stats) {
-  const auto& [server, engine, requests, kv, prompts, memory] = stats;
+  const auto& [server, engine, requests, kv, prompts, ssd_cache, memory] = stats;
   return dump_json({{"server",
                      {{"version", server.version},
                       {"model", server.model},
@@ -48,6 +48,15 @@ std::string format_stats(const Stats& stats) {
                       {"hits", prompts.hits},
                       {"misses", prompts.misses},
                       {"hit_tokens", prompts.hit_tokens}}},
+                    {"ssd_cache",
+                     {{"entries", ssd_cache.entries},
+                      {"bytes", ssd_cache.bytes},
+                      {"max_bytes", ssd_cache.max_bytes},
+                      {"restores", ssd_cache.restores},
+                      {"spills", ssd_cache.spills},
+                      {"restore_ms_last", ssd_cache.restore_ms_last},
+                      {"dropped", ssd_cache.dropped},
+                      {"failed", ssd_cache.failed}}},
                     {"memory",
                      {{"budget_bytes", memory.budget_bytes},
                       {"weights_bytes", memory.weights_bytes},

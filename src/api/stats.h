@@ -49,6 +49,16 @@ struct Stats {
     std::uint64_t hit_tokens = 0;
   } prompt_cache;
   struct {
+    int entries = 0;  // files
+    std::uint64_t bytes = 0;
+    std::uint64_t max_bytes = 0;
+    std::uint64_t restores = 0;
+    std::uint64_t spills = 0;
+    double restore_ms_last = 0;
+    std::uint64_t dropped = 0;
+    std::uint64_t failed = 0;
+  } ssd_cache;  // zeros without one
+  struct {
     std::uint64_t budget_bytes = 0;
     std::uint64_t weights_bytes = 0;
     std::uint64_t kv_bytes = 0;

@@ -8,23 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor.h"
+
 namespace redpoll {
-namespace {
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::unexpected<Error> system_error(std::string_view action, const std::filesystem::path& path) {
   const int code = errno;
@@ -32,16 +18,18 @@ std::unexpected<Error> system_error(std::string_view action, const std::filesyst
               "cannot " + std::string(action) + " " + path.string() + ": " + std::strerror(code));
 }
 
+namespace {
+
 struct OpenedFile {
-  std::unique_ptr<Descriptor> descriptor;
+  Descriptor descriptor;
   std::size_t size;
 };
 
 Result<OpenedFile> open_regular(const std::filesystem::path& path) {
-  auto descriptor = std::make_unique<Descriptor>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (descriptor->get() < 0) return system_error("open", path);
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor.is_open()) return system_error("open", path);
   struct stat info{};
-  if (::fstat(descriptor->get(), &info) != 0) return system_error("stat", path);
+  if (::fstat(descriptor.get(), &info) != 0) return system_error("stat", path);
   if (!S_ISREG(info.st_mode)) return fail(ErrorCode::kIo, "not a regular file: " + path.string());
   return OpenedFile{std::move(descriptor), static_cast<std::size_t>(info.st_size)};
 }
@@ -57,7 +45,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t max
   std::string content(file.size, '\0');
   std::size_t filled = 0;
   while (filled < content.size()) {
-    const ssize_t got = ::read(file.descriptor->get(), content.data() + filled, content.size() - filled);
+    const ssize_t got = ::read(file.descriptor.get(), content.data() + filled, content.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("read", path);
     if (got == 0) break;  // truncated meanwhile
@@ -71,7 +59,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   ASSIGN_OR_RETURN(const OpenedFile file, open_regular(path));
   std::span<const std::byte> bytes;
   if (file.size > 0) {  // an empty mapping is an error to mmap, not to us
-    void* address = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.descriptor->get(), 0);
+    void* address = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
     if (address == MAP_FAILED) return system_error("map", path);
     bytes = {static_cast<const std::byte*>(address), file.size};
   }

@@ -12,6 +12,10 @@
 
 namespace redpoll {
 
+/// What errno says of an action that failed: "cannot open PATH: Permission denied". kNotFound for what is not there,
+/// kIo for anything else.
+[[nodiscard]] std::unexpected<Error> system_error(std::string_view action, const std::filesystem::path& path);
+
 /// Reads a regular file of at most `max_bytes`; not for /proc, whose files have no size beforehand. A missing file is
 /// kNotFound, anything else kIo.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::size_t max_bytes = 1U << 30U);

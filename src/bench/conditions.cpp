@@ -37,6 +37,7 @@ Conditions describe_engine(const server::ServedModel& model, const server::Engin
           {"kernel threads", "threads", threads},
           {"model", "model", json::string(model.id)},
           {"weight bytes", "weight_bytes", stats.weight_bytes},
+          {"keys and values", "kv_scheme", json::string(stats.kv_scheme)},
           {"KV bytes a token", "kv_bytes_per_token", kv_bytes_per_token(stats)},
           {"state bytes a sequence", "state_bytes", state_bytes(stats)},
           {"context", "context", stats.context.tokens},

@@ -9,7 +9,7 @@
 #include "bench/conditions.h"
 #include "bench/engine_bench.h"
 #include "bench/roofline.h"
-#include "engine/step_profile.h"
+#include "engine/stats/step_profile.h"
 
 namespace redpoll::bench {
 

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "kernels/kv_type.h"
+
 namespace redpoll::cache {
 
 /// What a layer remembers of the tokens before.
@@ -16,7 +18,8 @@ struct LayerCache {
   CacheKind kind = CacheKind::kAttention;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;  // tokens that one sees, itself the last of them; 0: all before it too
+  int window = 0;                   // tokens that one sees, itself the last of them; 0: all before it too
+  kernels::KvPacking packing = {};  // of K and V
 
   // kRecurrent: see kernels::StateShape.
   int conv_tokens = 0;

@@ -1,5 +1,6 @@
 #include "cache/kv_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace redpoll::cache {
@@ -10,7 +11,8 @@ kernels::KvStorage make_storage(const kernels::Kernels& kernels, const LayerCach
   return kernels.make_kv_storage({.num_blocks = num_blocks,
                                   .block_tokens = block_tokens,
                                   .num_kv_heads = layer.num_kv_heads,
-                                  .head_dim = layer.head_dim});
+                                  .head_dim = layer.head_dim,
+                                  .packing = layer.packing});
 }
 
 kernels::StateStorage make_states(const kernels::Kernels& kernels, const LayerCache& layer, int num_states) {
@@ -33,8 +35,7 @@ std::size_t bytes_per_block(const kernels::Kernels& kernels, const std::vector<L
       const kernels::StateStorage one = make_states(kernels, cache, 1);
       bytes += one.convolution.nbytes() + (cache.num_heads > 0 ? one.memory.nbytes() : 0);
     } else {
-      const kernels::KvStorage one = make_storage(kernels, cache, 1, block_tokens);
-      bytes += one.keys.nbytes() + one.values.nbytes();
+      bytes += make_storage(kernels, cache, 1, block_tokens).bytes_per_block();
     }
   }
   return bytes;
@@ -55,6 +56,43 @@ void KvCache::copy_block(BlockCopy copy) {
     } else {
       kernels_.copy_block(layers_[at], copy.from, copy.to);
     }
+  }
+}
+
+/// What the block takes in each array of the group's layers.
+std::vector<std::span<std::byte>> KvCache::memory_of(int group, BlockId block) {
+  std::vector<std::span<std::byte>> memory;
+  const CacheGroup& layers = groups_[static_cast<std::size_t>(group)];
+  for (const int layer : layers.layers) {
+    const auto at = static_cast<std::size_t>(layer);
+    const bool is_state = layers.kind == CacheKind::kRecurrent;
+    for (kernels::mx::array* pool : is_state ? states_[at].pools() : layers_[at].pools()) {
+      pool->eval();
+      CHECK(pool->flags().row_contiguous, "a block stands in one piece");
+      const std::size_t bytes = pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
+      memory.emplace_back(pool->data<std::byte>() + static_cast<std::size_t>(block) * bytes, bytes);
+    }
+  }
+  return memory;
+}
+
+std::size_t KvCache::block_bytes(int group) {
+  std::size_t bytes = 0;
+  for (const auto part : memory_of(group, 0)) bytes += part.size();
+  return bytes;
+}
+
+void KvCache::read_block(int group, BlockId block, std::span<std::byte> out) {
+  for (const auto part : memory_of(group, block)) {
+    std::ranges::copy(part, out.begin());
+    out = out.subspan(part.size());
+  }
+}
+
+void KvCache::write_block(int group, BlockId block, std::span<const std::byte> contents) {
+  for (const auto part : memory_of(group, block)) {
+    std::ranges::copy(contents.first(part.size()), part.begin());
+    contents = contents.subspan(part.size());
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "cache/cache_groups.h"
@@ -28,12 +29,21 @@ class KvCache {
 
   /// One per layer, in the layers' order, empty where a layer has none of its own; forward passes write here.
   [[nodiscard]] std::vector<kernels::KvStorage>& layers() { return layers_; }
+  [[nodiscard]] const std::vector<kernels::KvStorage>& layers() const { return layers_; }
   [[nodiscard]] std::vector<kernels::StateStorage>& states() { return states_; }
   void copy_block(BlockCopy copy);
+  /// Bytes of a block of the group, in all its layers.
+  [[nodiscard]] std::size_t block_bytes(int group);
+  /// A block's contents as they stand in memory, a layer after the other: block_bytes bytes. Only with kernels whose
+  /// memory is the host's.
+  void read_block(int group, BlockId block, std::span<std::byte> out);
+  void write_block(int group, BlockId block, std::span<const std::byte> contents);
   /// Fresh zero-filled memory. After a forward pass has thrown, nobody knows what the old one holds.
   void reset();
 
  private:
+  [[nodiscard]] std::vector<std::span<std::byte>> memory_of(int group, BlockId block);
+
   const kernels::Kernels& kernels_;
   KvCacheShape shape_;
   std::vector<CacheGroup> groups_;

@@ -13,6 +13,7 @@ struct PromptCache::Node {
   std::map<TokenId, std::unique_ptr<Node>> children;  // by the first token of their edges
   std::optional<SequenceCache> entry;
   std::uint64_t used_at = 0;
+  std::uint64_t inserted_at = 0;
 };
 
 namespace {
@@ -93,6 +94,26 @@ std::optional<SequenceCache::Fork> PromptCache::take(std::span<const TokenId> to
   return fork;
 }
 
+const SequenceCache* PromptCache::entry_of(std::span<const TokenId> tokens) {
+  const Match match = best(tokens, static_cast<int>(tokens.size()));
+  return match.num_tokens == static_cast<int>(tokens.size()) ? &*match.node->entry : nullptr;
+}
+
+PromptCache::Lender PromptCache::longest(std::span<const TokenId> tokens) const {
+  const Place place = descend(tokens);
+  if (place.num_tokens == 0) return {};
+  const Node* node = find_below(std::as_const(*place.node), [](const Node& below) { return below.entry.has_value(); });
+  return {.cache = &*node->entry, .num_tokens = place.num_tokens};
+}
+
+std::vector<TokenId> PromptCache::tokens_of(const Node& node) {
+  std::vector<TokenId> tokens(static_cast<std::size_t>(node.depth));
+  for (const Node* at = &node; at->parent != nullptr; at = at->parent) {
+    std::ranges::copy(at->edge, tokens.begin() + at->parent->depth);
+  }
+  return tokens;
+}
+
 void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
   const int num_tokens = static_cast<int>(tokens.size());
   CHECK(cache.num_computed() == num_tokens, "an entry is of all its tokens and of no others");
@@ -105,6 +126,7 @@ void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
   Node* node = make_node(tokens);
   keep_entry(*node, std::move(cache));
   drop_beginnings(*node);
+  if (observer_ != nullptr) observer_->on_insert(tokens);
   while (stats_.bytes > stats_.max_bytes && evict()) {
   }
 }
@@ -112,7 +134,7 @@ void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
 void PromptCache::keep_entry(Node& node, SequenceCache cache) {
   CHECK(!node.entry, "an entry can be resumed at its own end");
   node.entry.emplace(std::move(cache));
-  node.used_at = ++clock_;
+  node.used_at = node.inserted_at = ++clock_;
   ++stats_.entries;
   count_holder(*node.entry, 1);
 }
@@ -204,6 +226,9 @@ bool PromptCache::evict() {
     return false;
   });
   if (oldest == nullptr) return false;
+  if (observer_ != nullptr && oldest->inserted_at <= settled_at_) {
+    observer_->on_evict(tokens_of(*oldest), *oldest->entry);
+  }
   drop_entry(*oldest);
   return true;
 }

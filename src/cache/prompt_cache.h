@@ -32,6 +32,16 @@ struct PromptCacheStats {
   std::size_t hit_tokens = 0;
 };
 
+/// Is told what comes and goes, to keep copies elsewhere. It must not change the cache.
+class PromptCacheObserver {
+ public:
+  virtual ~PromptCacheObserver() = default;
+  /// An entry of these tokens is new. Its contents may not be written yet: see PromptCache::settle.
+  virtual void on_insert(std::span<const TokenId> tokens) = 0;
+  /// An entry whose contents are written is about to be given up for want of room.
+  virtual void on_evict(std::span<const TokenId> tokens, const SequenceCache& cache) = 0;
+};
+
 /// Used by the engine thread only; the pools must outlive it.
 class PromptCache {
  public:
@@ -56,6 +66,19 @@ class PromptCache {
   /// Gives up the least recently used entry; false if there is none.
   bool evict();
   void clear() noexcept;
+
+  /// The observer, nullptr for none, must outlive the cache or be replaced.
+  void set_observer(PromptCacheObserver* observer) { observer_ = observer; }
+  /// The contents of all entries are written now: the copies that they need have been made.
+  void settle() { settled_at_ = clock_; }
+  /// An entry that has all of these tokens and can be resumed at their end; nullptr if there is none.
+  [[nodiscard]] const SequenceCache* entry_of(std::span<const TokenId> tokens);
+  struct Lender {
+    const SequenceCache* cache = nullptr;  // nullptr: none
+    int num_tokens = 0;                    // that it has in common, from the first on
+  };
+  /// An entry that has most of the tokens in common, whether it can be resumed there or not.
+  [[nodiscard]] Lender longest(std::span<const TokenId> tokens) const;
 
   /// Entries that hold the block.
   [[nodiscard]] int num_holders(int group, BlockId block) const {
@@ -82,6 +105,7 @@ class PromptCache {
   [[nodiscard]] Node* make_node(std::span<const TokenId> tokens);
   [[nodiscard]] static Node* cut_edge(Node& node, int depth);
   [[nodiscard]] std::size_t bytes_of(const SequenceCache& cache) const;
+  [[nodiscard]] static std::vector<TokenId> tokens_of(const Node& node);
   void keep_entry(Node& node, SequenceCache cache);
   void drop_entry(Node& node);
   void count_holder(const SequenceCache& entry, int change);
@@ -93,6 +117,8 @@ class PromptCache {
   std::unique_ptr<Node> root_;
   std::vector<std::vector<int>> num_holders_;  // by group and block: entries
   std::uint64_t clock_ = 0;                    // of uses
+  std::uint64_t settled_at_ = 0;
+  PromptCacheObserver* observer_ = nullptr;
   PromptCacheStats stats_;
 };
 

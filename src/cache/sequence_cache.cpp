@@ -143,6 +143,35 @@ std::optional<SequenceCache::Fork> SequenceCache::fork(int num_tokens) const {
   return fork;
 }
 
+std::optional<SequenceCache> SequenceCache::to_be_filled(CachePools& pools, int num_tokens, const SequenceCache* lender,
+                                                         int num_lent) {
+  SequenceCache cache(pools);
+  cache.make_room(num_tokens);
+  std::vector<int> num_lent_blocks(cache.tables_.size(), 0);
+  for (int group = 0; group < cache.num_groups(); ++group) {
+    const bool sees_all = cache.kind(group) == CacheKind::kAttention && pools.window(group) == 0;
+    const int num_blocks = cache.blocks_for(group, num_tokens);
+    int& num_shared = num_lent_blocks[static_cast<std::size_t>(group)];
+    if (sees_all) num_shared = num_lent / pools.block_tokens();
+    const int num_own = num_blocks - num_shared - std::min(cache.first_needed(group, num_tokens), num_blocks);
+    if (num_own > pools.pool(group).num_free()) return std::nullopt;
+  }
+  for (int group = 0; group < cache.num_groups(); ++group) {
+    Table& table = cache.at(group);
+    const int num_blocks = cache.blocks_for(group, num_tokens);
+    table.num_left_behind = std::min(cache.first_needed(group, num_tokens), num_blocks);
+    table.blocks.assign(static_cast<std::size_t>(table.num_left_behind), kNoBlock);
+    for (int i = 0; i < num_lent_blocks[static_cast<std::size_t>(group)]; ++i) {
+      const BlockId block = lender->at(group).blocks[static_cast<std::size_t>(i)];
+      pools.pool(group).share(block);
+      table.blocks.push_back(block);
+    }
+    while (static_cast<int>(table.blocks.size()) < num_blocks) table.blocks.push_back(*pools.pool(group).allocate());
+  }
+  cache.num_computed_ = num_tokens;
+  return cache;
+}
+
 int SequenceCache::num_held() const {
   int num_blocks = 0;
   for (const Table& table : tables_) num_blocks += static_cast<int>(table.blocks.size()) - table.num_left_behind;

@@ -54,6 +54,14 @@ class SequenceCache {
   /// cannot be had.
   [[nodiscard]] std::optional<Fork> fork(int num_tokens) const;
 
+  /// A cache as it is when `num_tokens` tokens have been computed. The contents of its blocks are still to be written,
+  /// but for those of the group that sees all tokens whose first `num_lent` tokens, whole blocks, are shared with
+  /// `lender`. Nothing when a pool has too few free blocks.
+  [[nodiscard]] static std::optional<SequenceCache> to_be_filled(CachePools& pools, int num_tokens,
+                                                                 const SequenceCache* lender, int num_lent);
+  /// Entries of the group's table that belong to nobody, at its beginning.
+  [[nodiscard]] int num_left_behind(int group) const { return at(group).num_left_behind; }
+
   [[nodiscard]] int num_groups() const { return pools_->num_groups(); }
   [[nodiscard]] CacheKind kind(int group) const { return pools_->kind(group); }
   [[nodiscard]] std::span<const BlockId> table(int group) const { return at(group).blocks; }

@@ -81,6 +81,7 @@ struct ServeVerb {
 };
 
 int run_engine(const EngineVerb& verb) {
+  if (const auto conflict = conflict_of(verb.options.engine)) return report_usage("bench", *conflict);
   configure_log({.level = LogLevel::kWarn});
   bench::EngineBenchOptions options = verb.options;
   if (verb.profile) {  // which has a table for each figure, so without being asked it measures few
@@ -99,6 +100,7 @@ int run_engine(const EngineVerb& verb) {
 }
 
 int run_serve(const ServeVerb& verb) {
+  if (const auto conflict = conflict_of(verb.options.engine)) return report_usage("bench serve", *conflict);
   if (!verb.options.url.empty() && verb.options.engine != server::EngineSettings{}) {
     return report_usage("bench serve",
                         "the flags under Engine are for a server that is started, not for one at a --url");

@@ -191,6 +191,7 @@ class Chat {
 };
 
 int run(const ChatOptions& options) {
+  if (const auto conflict = conflict_of(options.engine)) return report_usage("chat", *conflict);
   auto model = load_model(options.model, options.engine);
   if (!model) return report(model.error());
   if (!(*model)->chat_template) {

@@ -102,6 +102,7 @@ json::object to_json(const LocalAnswer& local) {
 
 int run(const GenerateOptions& options) {
   if (const std::string_view wrong = contradiction(options); !wrong.empty()) return report_usage("generate", wrong);
+  if (const auto conflict = conflict_of(options.engine)) return report_usage("generate", *conflict);
   auto model = load_model(options.model, options.engine);
   if (!model) return report(model.error());
   auto prepared = prepare(**model, options);

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   redpoll::cli::add_tokenize(command_line);
   redpoll::cli::add_bench(command_line);
   redpoll::cli::add_bench_serve(command_line);
+  redpoll::cli::add_cache(command_line);
   redpoll::cli::add_models(command_line);
   redpoll::cli::add_doctor(command_line);
   redpoll::cli::add_fit(command_line);

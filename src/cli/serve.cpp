@@ -72,6 +72,7 @@ void add_config_flag(FlagSet& flags) {
 void add_serve(CommandLine& command_line) {
   const auto options = std::make_shared<server::ServerOptions>();
   FlagSet& flags = command_line.add_verb("serve", "Serve a model over HTTP", [options] {
+    if (const auto conflict = conflict_of(options->engine)) return report_usage("serve", *conflict);
     configure_log({.level = options->log_level, .format = options->log_format});
     const Status status = server::serve(*options);
     return status ? kExitFine : report(status.error());

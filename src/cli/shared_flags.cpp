@@ -58,13 +58,27 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
                 "GiB of that to keep prompts in that may come again; 0 keeps none")
         .or_else("2; with --exact none")
         .value_name = "GB";
+    flags.text("--ssd-cache", "DIR", settings.ssd_cache, "Folder to keep prompts in beyond that, and over restarts")
+        .or_else("none");
+    flags.number("--ssd-cache-max", settings.ssd_cache_max_gb, {0.001, 1e6}, "GiB that files there may take")
+        .value_name = "GB";
+    flags.toggle("--ssd-cache-verify", settings.ssd_cache_verify, "Check all that is read there against its checksum");
   }
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,
              "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU, from exact to fast")
       .or_else("int16 with AVX2 or better, else float32");
+  add_choice(flags, "--kv-quant", settings.kv_quantization, kernels::parse_kv_quantization,
+             "Keys and values in codes of 8 or 4 bits, or as the model's kv_config.json says (config); rounds, but a "
+             "context takes half of the memory or less")
+      .or_else("off");
   flags.toggle("--exact", settings.exact,
                "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
+}
+
+std::optional<std::string> conflict_of(const server::EngineSettings& settings) {
+  if (const Status fine = kernels::check_kv_quantization(settings.kernel_options()); !fine) return fine.error().message;
+  return std::nullopt;
 }
 
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {

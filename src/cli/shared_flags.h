@@ -1,6 +1,7 @@
 // Flags that several verbs share, bound to the structs that server/ takes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,9 @@ void add_memory_budget_flag(FlagSet& flags, server::EngineSettings& settings);
 enum class Batching { kOne, kMany };
 /// These two and the others that say how a model is run.
 void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching);
+
+/// Why these cannot hold together, if so: a mistake of whoever gave them.
+[[nodiscard]] std::optional<std::string> conflict_of(const server::EngineSettings& settings);
 
 /// --temperature, --top-p, ..., --seed, --stop: as a request's fields of the same names.
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options);

@@ -11,6 +11,7 @@ void add_chat(CommandLine& command_line);
 void add_tokenize(CommandLine& command_line);
 void add_bench(CommandLine& command_line);
 void add_bench_serve(CommandLine& command_line);
+void add_cache(CommandLine& command_line);
 void add_models(CommandLine& command_line);
 void add_doctor(CommandLine& command_line);
 void add_fit(CommandLine& command_line);

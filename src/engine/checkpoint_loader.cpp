@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/registry.h"
+#include "nn/kv_packing.h"
 
 namespace redpoll::engine {
 
@@ -35,6 +36,21 @@ Status check_activations(const checkpoint::Checkpoint& checkpoint, std::optional
               "activations");
 }
 
+/// The options that change bits.
+std::string identity_of(const kernels::KernelOptions& options) {
+  std::string identity = options.kv_type == kernels::KvType::kF16 ? "f16" : "f32";
+  if (options.activations) identity += " " + std::string(kernels::activations_name(*options.activations));
+  return identity;
+}
+
+std::string identity_of(const std::vector<kernels::KvPacking>& packings) {
+  std::string identity;
+  for (const kernels::KvPacking& packing : packings) {
+    identity += " " + std::to_string(packing.bits) + "/" + std::to_string(packing.group_size);
+  }
+  return identity;
+}
+
 }  // namespace
 
 ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options) {
@@ -47,6 +63,9 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::
     LoadedModel loaded;
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
+    ASSIGN_OR_RETURN(loaded.kv_packings, nn::kv_packings(options.kv_quantization, loaded.model->info().layers, taken));
+    loaded.identity = taken.fingerprint + " " + std::string(loaded.kernels->name()) + " " + identity_of(options) +
+                      identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION;
     return loaded;
   };
 }

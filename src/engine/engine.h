@@ -14,6 +14,7 @@
 #include "cache/cache_groups.h"
 #include "cache/prompt_cache.h"
 #include "engine/context_limit.h"
+#include "engine/disk/ssd_cache.h"
 #include "engine/fit/model_footprint.h"
 #include "engine/request.h"
 
@@ -22,7 +23,8 @@ class Kernels;
 }
 namespace redpoll::models {
 class Model;
-}
+struct ModelInfo;
+}  // namespace redpoll::models
 
 namespace redpoll::engine {
 
@@ -35,17 +37,25 @@ struct EngineOptions {
   /// Each row of a step is computed on its own, prompts in chunks of kernels::kExactPromptChunk tokens with the last
   /// one apart, and what follows token by token: what kernels of the exact tier need to give mlx-lm's bits.
   bool exact = false;
-  int block_tokens = 32;                           // tokens per cache block
-  int context_length = 0;                          // 0: the model's, as memory allows
-  std::size_t memory_budget_bytes = 0;             // weights, cache and a step; 0: 75 % of what this process may use
-  std::size_t prompt_cache_bytes = 0;              // of that, for what has ended; 0: nothing is kept. Not with `exact`.
-  std::shared_ptr<StepProfile> profile = nullptr;  // set: told where the time of steps goes
+  int block_tokens = 32;                // tokens per cache block
+  int context_length = 0;               // 0: the model's, as memory allows
+  std::size_t memory_budget_bytes = 0;  // weights, cache and a step; 0: 75 % of what this process may use
+  std::size_t prompt_cache_bytes = 0;   // of that, for what has ended; 0: nothing is kept. Not with `exact`.
+  std::optional<SsdCacheOptions> ssd_cache = std::nullopt;  // with a prompt cache only, on a CPU
+  std::shared_ptr<StepProfile> profile = nullptr;           // set: told where the time of steps goes
 };
 
 /// What the engine runs. The kernels must outlive the model and belong to this engine alone.
 struct LoadedModel {
   std::unique_ptr<kernels::Kernels> kernels;
   std::unique_ptr<models::Model> model;
+  /// What keys, values and states are computed from and by: the same text, the same bits. Empty: they are kept on no
+  /// disk.
+  std::string identity = {};
+  std::vector<kernels::KvPacking> kv_packings = {};  // of each layer; empty: nothing is packed
+
+  /// What the model says of itself, with these.
+  [[nodiscard]] models::ModelInfo info() const;
 };
 /// Called once, on the engine thread.
 using ModelLoader = std::function<Result<LoadedModel>()>;
@@ -78,6 +88,7 @@ struct EngineStats {
   double prefill_tokens_per_s = 0;  // computed prompt tokens, over the last seconds
   std::vector<RequestStats> requests;
 
+  std::string kv_scheme;  // what keys and values are: "f16", "q8", "mixed", ...
   int block_tokens = 0;
   std::vector<KvGroupStats> kv_groups;
   int blocks_total = 0;  // of all groups together
@@ -85,6 +96,7 @@ struct EngineStats {
   std::size_t kv_bytes_total = 0;
   std::size_t kv_bytes_used = 0;
   cache::PromptCacheStats prompt_cache;
+  std::optional<SsdCacheStats> ssd_cache;
   std::size_t weight_bytes = 0;
   ModelFootprint footprint;
   std::size_t step_bytes = 0;  // activations and logits of a full step, estimated

@@ -11,15 +11,14 @@
 #include "engine/available_memory.h"
 #include "engine/event_queue.h"
 #include "engine/model_memory.h"
-#include "engine/request_summary.h"
+#include "engine/stats/request_summary.h"
 
 namespace redpoll::engine {
 namespace {
 
-constexpr int kMaxFailuresInARow = 3;
-// Consumers whose on_ready has thrown; when the engine ends, they are not waited for longer than a second.
-constexpr std::chrono::milliseconds kBeforeTellingAgain{10};
-constexpr int kTimesToTellAgain = 100;
+/// Copied out for the disk between two steps: about a millisecond.
+constexpr std::size_t kBytesWrittenPerStep = std::size_t{4} << 20U;
+constexpr std::size_t kBytesWrittenIdle = std::size_t{64} << 20U;
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -44,16 +43,6 @@ std::vector<std::size_t> bytes_per_block(const MemoryPlan& plan) {
 /// None for the exact tier: mlx-lm computes every prompt from its beginning.
 bool keeps_prompts(const EngineOptions& options) { return options.prompt_cache_bytes > 0 && !options.exact; }
 
-std::string message_of(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of an unknown kind";
-  }
-}
-
 }  // namespace
 
 EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, LoadedModel loaded,
@@ -74,6 +63,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
                                         : nullptr),
       delivery_(clock) {
   const models::ModelInfo& info = runner_.info();
+  stats_.kv_scheme = runner_.kv_scheme();
   stats_.block_tokens = options.block_tokens;
   for (std::size_t group = 0; group < plan.groups.size(); ++group) {
     const auto& [kind, window, bytes_per_block] = plan.groups[group];
@@ -89,10 +79,13 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   stats_.memory_budget_bytes = plan.budget_bytes;
   stats_.context = {.tokens = plan.max_context, .model_tokens = info.context_length};
   stats_.vocab_size = info.vocab_size;
+}
+
+void EngineLoop::open_mailbox() {
   publish();
-  mailbox_->open({.max_batch = options.max_batch,
-                  .max_queue = options.max_queue,
-                  .vocab_size = info.vocab_size,
+  mailbox_->open({.max_batch = options_.max_batch,
+                  .max_queue = options_.max_queue,
+                  .vocab_size = stats_.vocab_size,
                   .context = stats_.context});
 }
 
@@ -101,15 +94,37 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
   try {
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
     if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
-    const models::ModelInfo& info = loaded.model->info();
+    const models::ModelInfo info = loaded.info();
     const ModelFootprint footprint =
         footprint_of(info, group_costs(info, *loaded.kernels, options.block_tokens), options.block_tokens);
     ASSIGN_OR_RETURN(const MemoryPlan plan, plan_memory(memory_request(footprint, options)));
     if (options.exact) RETURN_IF_ERROR(check_whole_chunks(plan, options.block_tokens));
-    return std::unique_ptr<EngineLoop>(new EngineLoop(options, plan, std::move(loaded), std::move(mailbox), clock));
+    const std::string identity = loaded.identity;
+    std::unique_ptr<EngineLoop> loop(new EngineLoop(options, plan, std::move(loaded), mailbox, clock));
+    if (options.ssd_cache) RETURN_IF_ERROR(loop->open_disk_tier(identity));
+    loop->open_mailbox();
+    return loop;
   } catch (...) {
     return fail(ErrorCode::kInternal, "the model could not be loaded: " + message_of(std::current_exception()));
   }
+}
+
+Status EngineLoop::open_disk_tier(const std::string& identity) {
+  const bool on_cpu = models::mx::default_device() == models::mx::Device::cpu;
+  if (!prompts_ || !on_cpu) {
+    return fail(
+        ErrorCode::kUnsupported,
+        on_cpu ? "--ssd-cache keeps what the prompt cache gives up, and with --exact or --prompt-cache 0 there is none"
+               : "--ssd-cache is for models on a CPU so far; leave it out",
+        "ssd-cache");
+  }
+  const DiskTrafficParts parts{
+      .kv = runner_.kv(), .pools = pools_, .prompts = *prompts_, .scheduler = scheduler_, .clock = clock_};
+  const std::weak_ptr<Mailbox> weak(mailbox_);
+  ASSIGN_OR_RETURN(disk_, DiskTraffic::open(*options_.ssd_cache, identity, parts, [weak] {
+                     if (const auto mailbox = weak.lock()) mailbox->wake();
+                   }));
+  return {};
 }
 
 void EngineLoop::run() noexcept {
@@ -134,25 +149,19 @@ void EngineLoop::run() noexcept {
   shut_down();
 }
 
-/// A sequence that runs alone since an earlier failure is known to be at fault: its own say nothing of the engine.
-void EngineLoop::note_failure() {
-  ++stats_.failed_steps;
-  const std::vector<Scheduled>& scheduled = scheduler_.scheduled();
-  const bool is_retry = scheduled.size() == 1 && scheduled.front().sequence->alone_until > 0;
-  if (!is_retry) ++num_failures_in_a_row_;
-}
-
 /// One round: who has come and gone, who runs next, the forward pass, tokens and events out.
 void EngineLoop::step() {
   take_commands();
   if (is_stopping_) return;
   mark(StepPhase::kCommands);
+  restore_from_disk();
   const std::vector<Scheduled>& scheduled = scheduler_.schedule();
   mark(StepPhase::kSchedule);
   is_idle_ = scheduled.empty();
+  if (is_idle_ && disk_) is_idle_ = !disk_->write_behind(kBytesWrittenIdle);
   publish();  // before the step, which may take long: who is new is seen, and who runs in it
   mark(StepPhase::kPublish);
-  if (is_idle_) return;
+  if (scheduled.empty()) return;
 
   build_batch(scheduled, options_.block_tokens, batch_);
   const Clock::TimePoint started_at = clock_.now();
@@ -160,10 +169,19 @@ void EngineLoop::step() {
   for (const Scheduled& row : scheduled) {
     for (const cache::BlockCopy& copy : row.copies) runner_.copy_block(copy);
   }
+  if (prompts_) prompts_->settle();
   mark(StepPhase::kBatch);
   const std::span<const float> logits = runner_.run(batch_.ragged);
   mark(StepPhase::kForward);
   deliver(scheduled, logits, started_at);
+  if (disk_) (void)disk_->write_behind(kBytesWrittenPerStep);
+}
+
+void EngineLoop::restore_from_disk() {
+  if (!disk_) return;
+  const auto num_running = std::ranges::count_if(
+      scheduler_.sequences(), [](const auto& sequence) { return sequence->state == SequenceState::kRunning; });
+  disk_->restore(options_.max_batch - static_cast<int>(num_running));
 }
 
 /// Waits when there was nothing to run. If something is thrown, what is left is for the next round.
@@ -192,7 +210,8 @@ void EngineLoop::check_integrity() const {
     const Status tree = prompts_->check_integrity();
     CHECK(tree, tree.error().message);
   }
-  const bool is_held = !scheduler_.sequences().empty() || (prompts_ && !prompts_->empty());
+  const bool is_held =
+      (disk_ && disk_->is_restoring()) || !scheduler_.sequences().empty() || (prompts_ && !prompts_->empty());
   CHECK(is_held || pools_.num_used() == 0, "blocks are held by nobody");
 #endif
 }
@@ -286,83 +305,6 @@ void EngineLoop::finish_round() {
   mark(StepPhase::kSend);
 }
 
-/// Nobody knows what a failed step has left in the cache, so all sequences start over with what they have written so
-/// far. Those that were in it run alone next, so that only the one at fault fails. May be called again if it throws.
-void EngineLoop::recover_from(const std::string& what) {
-  const std::vector<Scheduled>& scheduled = scheduler_.scheduled();
-  is_idle_ = false;  // commands may be left
-  log_error("a step failed", {{"reason", what}, {"sequences", std::to_string(scheduled.size())}});
-  if (scheduled.size() == 1 && scheduled.front().sequence->state != SequenceState::kEnded) {
-    const Error error{.code = ErrorCode::kInternal, .message = "the step failed: " + what, .param = {}};
-    delivery_.fail(*scheduled.front().sequence->active, scheduler_.sequences(), error);
-  }
-  for (const Scheduled& row : scheduled) {
-    Sequence& sequence = *row.sequence;
-    sequence.alone_until = std::min(sequence.num_computed() + row.num_tokens, sequence.num_tokens());
-  }
-  scheduler_.restart_all();
-  finish_round();
-
-  if (num_failures_in_a_row_ >= kMaxFailuresInARow) {
-    give_up("the engine has stopped because " + std::to_string(num_failures_in_a_row_) +
-            " steps in a row failed, the last one with: " + what);
-    return;
-  }
-  try {
-    runner_.reset_cache();
-  } catch (...) {
-    give_up("the engine has stopped because its cache could not be set up again: " +
-            message_of(std::current_exception()));
-  }
-}
-
-void EngineLoop::give_up(std::string why) {
-  failure_ = std::move(why);
-  has_failed_ = true;
-}
-
-void EngineLoop::shut_down() noexcept {
-  Commands left;
-  try {
-    if (has_failed_ && failure_.empty())
-      failure_ = "the engine has stopped because it could not recover from a failed step";
-    if (has_failed_) log_error("the engine has failed", {{"reason", failure_}});
-    left = mailbox_->close(has_failed_ ? EngineState::kFailed : EngineState::kStopped, failure_);
-  } catch (...) {
-    left = mailbox_->close(has_failed_ ? EngineState::kFailed : EngineState::kStopped, {});
-  }
-  while (num_submissions_ < commands_.submissions.size()) admit(std::move(commands_.submissions[num_submissions_++]));
-  for (Submission& submission : left.submissions) admit(std::move(submission));
-  end_all();
-  for (int i = 0; i < kTimesToTellAgain && !all_are_told_; ++i) {
-    std::this_thread::sleep_for(kBeforeTellingAgain);
-    all_are_told_ = delivery_.flush();
-  }
-}
-
-/// With an event for each, however little memory there is.
-void EngineLoop::end_all() noexcept {
-  for (const auto& sequence : scheduler_.sequences()) {
-    if (sequence->state == SequenceState::kEnded) continue;
-    try {
-      if (has_failed_) {
-        const Error error{.code = ErrorCode::kUnavailable, .message = failure_, .param = {}};
-        delivery_.fail(*sequence->active, scheduler_.sequences(), error);
-      } else {
-        delivery_.finish(*sequence, FinishReason::kCancelled);
-      }
-    } catch (...) {
-      sequence->state = SequenceState::kEnded;
-      delivery_.break_off(sequence->request().events, "the engine has stopped");
-    }
-  }
-  try {
-    finish_round();
-  } catch (...) {
-    all_are_told_ = delivery_.flush();  // the picture of the engine is a little old
-  }
-}
-
 void EngineLoop::publish() {
   stats_.blocks_used = pools_.num_used();
   stats_.kv_bytes_used = 0;
@@ -371,6 +313,7 @@ void EngineLoop::publish() {
     stats_.kv_bytes_used += num_used * plan_.groups[static_cast<std::size_t>(group)].bytes_per_block;
   }
   if (prompts_) stats_.prompt_cache = prompts_->stats();
+  if (disk_) stats_.ssd_cache = disk_->stats();
   stats_.preemptions = scheduler_.num_preemptions();
   stats_.requests = summarize_requests(scheduler_.sequences());
   stats_.waiting = static_cast<int>(std::ranges::count(stats_.requests, "waiting", &RequestStats::state));

@@ -2,6 +2,8 @@
 // them forward.
 #pragma once
 
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,12 +14,13 @@
 #include "cache/cache_pools.h"
 #include "engine/batch.h"
 #include "engine/delivery.h"
+#include "engine/disk/disk_traffic.h"
 #include "engine/engine.h"
 #include "engine/mailbox.h"
 #include "engine/memory_budget.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
-#include "engine/step_profile.h"
+#include "engine/stats/step_profile.h"
 
 namespace redpoll::engine {
 
@@ -33,9 +36,16 @@ class EngineLoop {
   void run() noexcept;
 
  private:
+  static constexpr int kMaxFailuresInARow = 3;
+  /// Consumers whose on_ready has thrown; when the engine ends, they are not waited for longer than a second.
+  static constexpr std::chrono::milliseconds kBeforeTellingAgain{10};
+
   EngineLoop(const EngineOptions& options, const MemoryPlan& plan, LoadedModel loaded, std::shared_ptr<Mailbox> mailbox,
              const Clock& clock);
 
+  [[nodiscard]] Status open_disk_tier(const std::string& identity);
+  void open_mailbox();
+  void restore_from_disk();
   void step();
   void take_commands();
   void deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits, Clock::TimePoint started_at);
@@ -51,6 +61,7 @@ class EngineLoop {
   void give_up(std::string why);
   void shut_down() noexcept;
   void end_all() noexcept;
+  [[nodiscard]] static std::string message_of(const std::exception_ptr& exception);
   void mark(StepPhase phase) const {
     if (options_.profile) options_.profile->mark(phase);
   }
@@ -63,6 +74,7 @@ class EngineLoop {
   cache::CachePools pools_;
   std::optional<cache::PromptCache> prompts_;
   Scheduler scheduler_;
+  std::unique_ptr<DiskTraffic> disk_;  // nullptr: there is no disk tier
   Delivery delivery_;
   StepBatch batch_;
 

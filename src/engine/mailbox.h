@@ -16,7 +16,7 @@
 #include "engine/context_limit.h"
 #include "engine/engine.h"
 #include "engine/request.h"
-#include "engine/step_statistics.h"
+#include "engine/stats/step_statistics.h"
 
 namespace redpoll::engine {
 

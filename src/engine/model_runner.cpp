@@ -4,6 +4,7 @@
 #include <mlx/transforms.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,12 @@ kernels::RaggedBatch batch_of(const kernels::RaggedBatch& all, const kernels::Ba
   return own;
 }
 
+std::string scheme_of(const kernels::KvStorage& storage) {
+  if (storage.packing.bits != 0) return "q" + std::to_string(storage.packing.bits);
+  if (storage.keys.dtype() == mx::float16) return "f16";
+  return storage.keys.dtype() == mx::bfloat16 ? "bf16" : "f32";
+}
+
 bool has_logits(const kernels::RaggedBatch& all, const kernels::BatchRow& row) {
   return std::ranges::any_of(all.logit_rows, [&](std::int32_t wanted) {
     return wanted >= row.first_token && wanted < row.first_token + row.num_tokens;
@@ -52,9 +59,28 @@ bool has_logits(const kernels::RaggedBatch& all, const kernels::BatchRow& row) {
 
 ModelRunner::ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens, RowsOfAPass rows_of_a_pass)
     : loaded_(std::move(loaded)),
+      info_(loaded_.info()),
       kv_(*loaded_.kernels,
-          {.layers = loaded_.model->info().layers, .num_blocks = std::move(num_blocks), .block_tokens = block_tokens}),
+          {.layers = info_.layers, .num_blocks = std::move(num_blocks), .block_tokens = block_tokens}),
       rows_of_a_pass_(rows_of_a_pass) {}
+
+models::ModelInfo LoadedModel::info() const {
+  models::ModelInfo info = model->info();
+  for (std::size_t i = 0; i < kv_packings.size(); ++i) info.layers[i].packing = kv_packings[i];
+  return info;
+}
+
+std::string ModelRunner::kv_scheme() const {
+  std::string scheme = "none";
+  const std::vector<kernels::KvStorage>& layers = kv_.layers();
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (info_.layers[i].kind != cache::CacheKind::kAttention) continue;
+    const std::string own = scheme_of(layers[i]);
+    if (scheme != "none" && scheme != own) return "mixed";
+    scheme = own;
+  }
+  return scheme;
+}
 
 std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
   logits_.reset();  // its memory is free for this pass
@@ -73,9 +99,8 @@ mx::array ModelRunner::run_pass(const kernels::RaggedBatch& batch) {
   // With the caches, so that no graph of writes grows from step to step.
   std::vector<mx::array> pending;
   add_pending(pending, logits);
-  for (const kernels::KvStorage& layer : kv_.layers()) {
-    add_pending(pending, layer.keys);
-    add_pending(pending, layer.values);
+  for (kernels::KvStorage& layer : kv_.layers()) {
+    for (const mx::array* pool : layer.pools()) add_pending(pending, *pool);
   }
   for (const kernels::StateStorage& layer : kv_.states()) {
     add_pending(pending, layer.convolution);

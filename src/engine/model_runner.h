@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/kv_cache.h"
@@ -29,8 +30,12 @@ class ModelRunner {
   /// Before the pass that needs it.
   void copy_block(cache::BlockCopy copy) { kv_.copy_block(copy); }
   void reset_cache() { kv_.reset(); }
+  [[nodiscard]] cache::KvCache& kv() { return kv_; }
 
-  [[nodiscard]] const models::ModelInfo& info() const { return loaded_.model->info(); }
+  [[nodiscard]] const models::ModelInfo& info() const { return info_; }
+  /// What the layers' keys and values are stored as: a type such as "f16", codes of "q8" or "q4", "mixed" where layers
+  /// differ, "none" where there are no keys and values.
+  [[nodiscard]] std::string kv_scheme() const;
 
  private:
   /// One forward pass, waited for: (num_logit_rows, vocab_size).
@@ -38,6 +43,7 @@ class ModelRunner {
   [[nodiscard]] models::mx::array run_row_by_row(const kernels::RaggedBatch& batch);
 
   LoadedModel loaded_;
+  models::ModelInfo info_;
   cache::KvCache kv_;
   RowsOfAPass rows_of_a_pass_;
   std::optional<models::mx::array> logits_;

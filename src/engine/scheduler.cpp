@@ -328,6 +328,7 @@ Sequence* Scheduler::youngest_after(const Sequence& sequence) const {
 void Scheduler::preempt(Sequence& sequence) {
   ++num_preemptions_;
   leave_in_prompt_cache(sequence);
+  sequence.has_asked_disk = false;
   set_back(sequence);
 }
 

@@ -71,6 +71,13 @@ class Scheduler {
   [[nodiscard]] const std::vector<std::unique_ptr<Sequence>>& sequences() const { return sequences_; }
   [[nodiscard]] std::size_t num_preemptions() const { return num_preemptions_; }
 
+  // Of a waiting sequence.
+  [[nodiscard]] bool may_use_prompt_cache(const Sequence& sequence) const;
+  /// Nobody computes its beginning for it.
+  [[nodiscard]] bool may_start(const Sequence& sequence) const;
+  /// All its tokens would fit beside what the running ones still need.
+  [[nodiscard]] bool has_room_to_start(const Sequence& sequence) const;
+
  private:
   bool schedule_suspect();
   void schedule_running();
@@ -82,13 +89,11 @@ class Scheduler {
   [[nodiscard]] int wanted_tokens(const Sequence& sequence, int budget) const;
   [[nodiscard]] int make_room(Sequence& sequence, int num_tokens);
   [[nodiscard]] bool make_room_to_start(const Sequence& sequence);
-  [[nodiscard]] bool has_room_to_start(const Sequence& sequence) const;
   [[nodiscard]] std::vector<cache::BlockCopy> start(Sequence& sequence);
   void hand_prompt_down();
   [[nodiscard]] std::vector<cache::BlockCopy> start_from_prompt_cache(Sequence& sequence);
   void leave_snapshot(const Sequence& sequence);
   void leave_in_prompt_cache(Sequence& sequence);
-  [[nodiscard]] bool may_use_prompt_cache(const Sequence& sequence) const;
   [[nodiscard]] bool wants_snapshot(const Sequence& sequence) const;
   [[nodiscard]] bool pauses_at(const Sequence& sequence, int num_tokens) const;
   [[nodiscard]] int next_pause(const Sequence& sequence) const;
@@ -99,7 +104,6 @@ class Scheduler {
   [[nodiscard]] Sequence* of_arrival(std::uint64_t arrival) const;
   [[nodiscard]] bool evict() { return prompts_ != nullptr && prompts_->evict(); }
   [[nodiscard]] const Sequence* leading_sibling(const Sequence& sequence) const;
-  [[nodiscard]] bool may_start(const Sequence& sequence) const;
   [[nodiscard]] Sequence* next_waiting() const;
   [[nodiscard]] Sequence* youngest_stalled() const;
   [[nodiscard]] int num_blocks_to_start(int group, const Sequence& sequence) const;

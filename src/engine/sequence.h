@@ -53,6 +53,10 @@ struct Sequence {
   std::uint64_t leader = 0;  // arrival of the sequence whose beginning it waits for
   int num_led = 0;           // tokens of that; 0: it waits for nobody
 
+  // The disk tier of the prompt cache; see DiskTraffic.
+  bool has_asked_disk = false;  // what it has is known, and read if it was worth it
+  bool waits_for_disk = false;  // it may not run
+
   int num_cached = 0;        // tokens of the prompt that it was first started with
   bool has_started = false;  // it may have been set back since
   bool has_failed = false;
@@ -78,8 +82,8 @@ struct Sequence {
   [[nodiscard]] bool is_suspect() const { return alone_until > num_computed(); }
   /// What siblings can take over of the prompt: all but the token that a next one is chosen from.
   [[nodiscard]] int num_common_tokens() const { return num_prompt_tokens() - 1; }
-  /// Its consumer would take what it says next.
-  [[nodiscard]] bool can_run() const { return state != SequenceState::kEnded && !active->stalled; }
+  /// Its consumer would take what it says next, and its beginning is not being read.
+  [[nodiscard]] bool can_run() const { return state != SequenceState::kEnded && !active->stalled && !waits_for_disk; }
   /// How many computed tokens a sibling could take over from it: of the prompt, but for the token that a next one is
   /// chosen from.
   [[nodiscard]] int num_shareable_with(const Sequence& sibling) const {

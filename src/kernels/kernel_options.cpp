@@ -30,6 +30,44 @@ Result<KvType> parse_kv_type(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument, "expected one of f16, f32; got '" + std::string(name) + "'", "kv");
 }
 
+Result<KvQuantization> parse_kv_quantization(std::string_view name) {
+  if (name == "off") return KvQuantization::kOff;
+  if (name == "8") return KvQuantization::k8;
+  if (name == "4") return KvQuantization::k4;
+  if (name == "config") return KvQuantization::kConfig;
+  return fail(ErrorCode::kInvalidArgument, "expected one of off, 8, 4, config; got '" + std::string(name) + "'",
+              "kv-quant");
+}
+
+Status check_kv_quantization(const KernelOptions& options) {
+  if (!options.exact || options.kv_quantization == KvQuantization::kOff) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "--kv-quant rounds keys and values to codes, and --exact computes what mlx-lm computes without that; leave "
+      "one of them out",
+      "kv-quant");
+}
+
+Status check_packing(const KvPacking& packing, int head_dim) {
+  const std::string heads = "; the layer's heads are of " + std::to_string(head_dim);
+  if (packing.bits != 4 && packing.bits != 8) {
+    return fail(ErrorCode::kInvalidArgument, "expected bits of 4 or 8, got " + std::to_string(packing.bits), "bits");
+  }
+  const bool is_part = packing.group_size > 0 && packing.group_size % 32 == 0 && head_dim % packing.group_size == 0;
+  if ((!is_part && packing.group_size != head_dim) || packing.group_size > kMaxKvGroup) {
+    return fail(ErrorCode::kInvalidArgument,
+                "expected a group_size of at most " + std::to_string(kMaxKvGroup) +
+                    " that is a multiple of 32 and divides the heads, or is all of one, got " +
+                    std::to_string(packing.group_size) + heads,
+                "group_size");
+  }
+  if (packing.bits == 4 && head_dim % 2 != 0) {
+    return fail(ErrorCode::kInvalidArgument, "expected heads of an even size, two codes of 4 bits to a byte" + heads,
+                "bits");
+  }
+  return {};
+}
+
 Status check_options(const KernelOptions& options, bool on_cpu) {
   if (on_cpu) {
     if (auto variant = cpu::chosen_variant(); !variant) return std::unexpected(std::move(variant).error());
@@ -40,6 +78,7 @@ Status check_options(const KernelOptions& options, bool on_cpu) {
                 "types; leave one of them out",
                 "activations");
   }
+  RETURN_IF_ERROR(check_kv_quantization(options));
   const Activations activations = options.activations.value_or(Activations::kFloat32);
   if (on_cpu || activations == Activations::kFloat32) return {};
   return fail(ErrorCode::kInvalidArgument,

@@ -33,6 +33,8 @@ inline constexpr int kInt8Group = 32;
 [[nodiscard]] Result<Activations> parse_activations(std::string_view name);
 [[nodiscard]] std::string_view activations_name(Activations activations);
 [[nodiscard]] Result<KvType> parse_kv_type(std::string_view name);
+/// "off", "8", "4" or "config".
+[[nodiscard]] Result<KvQuantization> parse_kv_quantization(std::string_view name);
 
 /// Tokens of a prompt that mlx-lm computes at a time.
 inline constexpr int kExactPromptChunk = 2048;
@@ -43,8 +45,12 @@ struct KernelOptions {
   bool exact = false;      // those, in mlx-lm's order and types: bit for bit what it computes (see ReferenceKernels)
   std::optional<Activations> activations = std::nullopt;  // unset: int16 where the CPU has vectors for it, else float32
   KvType kv_type = KvType::kF16;                          // of kernels on a CPU
+  KvQuantization kv_quantization = KvQuantization::kOff;  // instead of that
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
+
+/// An Error for keys and values that are to be exact and packed.
+[[nodiscard]] Status check_kv_quantization(const KernelOptions& options);
 
 /// An Error for what the kernels of the device that computes would ignore, REDPOLL_CPU included.
 [[nodiscard]] Status check_options(const KernelOptions& options, bool on_cpu);

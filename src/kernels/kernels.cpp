@@ -6,6 +6,22 @@ std::size_t Kernels::matrix_bytes(const MatrixWeights& weights) const {
   return weights.weight.size() + weights.scales.size() + weights.biases.size();
 }
 
+std::vector<mx::array*> StateStorage::pools() {
+  if (memory.ndim() == 0) return {&convolution};  // a layer without a memory
+  return {&convolution, &memory};
+}
+
+std::vector<mx::array*> KvStorage::pools() {
+  if (packing.bits == 0) return {&keys, &values};
+  return {&keys, &values, &key_affines, &value_affines};
+}
+
+std::size_t KvStorage::bytes_per_block() const {
+  const std::size_t codes = keys.nbytes() + values.nbytes();
+  const std::size_t affines = packing.bits == 0 ? 0 : key_affines.nbytes() + value_affines.nbytes();
+  return (codes + affines) / static_cast<std::size_t>(keys.shape(0));
+}
+
 std::vector<mx::array> Kernels::apply_all(const mx::array& x, std::span<const LinearMap> maps) const {
   std::vector<const Matrix*> weights;
   weights.reserve(maps.size());

@@ -1,5 +1,7 @@
-// KvType: how the CPU kernels store keys and values.
+// How keys and values are stored: KvType, the floats of the CPU kernels, or a KvPacking, codes of a few bits.
 #pragma once
+
+#include "base/error.h"
 
 namespace redpoll::kernels {
 
@@ -7,5 +9,32 @@ namespace redpoll::kernels {
 /// value by at most 1/2048 of itself or 2^-25, whichever is more (below 2^-14 halves are subnormal); beyond 65,504 they
 /// saturate.
 enum class KvType { kF16, kF32 };
+
+/// Keys and values as codes: each token's key and each of its values is cut along head_dim into groups, and an element
+/// x of a group is stored as the code nearest to (x - bias) / scale, which stands for scale * code + bias. Both are
+/// halves of the group's own: the bias is the greatest that is not above the group's least element, the scale the least
+/// with which the highest code reaches the largest one. So x is off by half a scale at most; beyond 65,504 it
+/// saturates.
+struct KvPacking {
+  int bits = 0;        // of a code, 8 or 4; 0: floats, no codes
+  int group_size = 0;  // elements: 32, or a multiple that divides head_dim, or all of it
+
+  [[nodiscard]] int highest_code() const { return (1 << bits) - 1; }
+  bool operator==(const KvPacking&) const = default;
+};
+
+/// What --kv-quant says: nothing is packed, all layers are, to 8 or 4 bits, or those that kv_config.json lists.
+enum class KvQuantization { kOff, k8, k4, kConfig };
+
+/// Elements of a group at most.
+inline constexpr int kMaxKvGroup = 1024;
+
+/// The largest of 64 and 32 that divides head_dim; where neither does, all of it.
+[[nodiscard]] constexpr int usual_kv_group(int head_dim) {
+  return head_dim % 64 == 0 ? 64 : head_dim % 32 == 0 ? 32 : head_dim;
+}
+
+/// An Error, without the layer's name, unless heads of `head_dim` can be packed so.
+[[nodiscard]] Status check_packing(const KvPacking& packing, int head_dim);
 
 }  // namespace redpoll::kernels

@@ -4,10 +4,13 @@
 
 #include <mlx/array.h>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "kernels/expert_operations.h"
+#include "kernels/kv_type.h"
 #include "kernels/matrix.h"
 
 namespace redpoll::kernels {
@@ -18,6 +21,14 @@ struct KvStorage {
   mx::array keys = mx::array(0.0F);
   mx::array values = mx::array(0.0F);
   int group = 0;  // whose block tables its blocks are in: see RaggedBatch::block_table
+  int head_dim = 0;
+  KvPacking packing = {};
+  mx::array key_affines = mx::array(0.0F);    // scales and biases of packed keys
+  mx::array value_affines = mx::array(0.0F);  // and of packed values
+
+  /// All arrays that it has. The first axis of each is the block; what stands there is all that there is of the block.
+  [[nodiscard]] std::vector<mx::array*> pools();
+  [[nodiscard]] std::size_t bytes_per_block() const;
 };
 
 struct KvShape {
@@ -25,6 +36,7 @@ struct KvShape {
   int block_tokens = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
+  KvPacking packing = {};  // as check_packing allows it
 };
 
 /// States of one recurrent layer for every sequence that has one; the first axis is the state's place. Float32. The
@@ -32,6 +44,9 @@ struct KvShape {
 struct StateStorage {
   mx::array convolution = mx::array(0.0F);  // the last inputs of a short convolution
   mx::array memory = mx::array(0.0F);       // of the gated delta rule, if the layer has it
+
+  /// All arrays that it has. The first axis of each is the state.
+  [[nodiscard]] std::vector<mx::array*> pools();
 };
 
 struct StateShape {
@@ -95,45 +110,10 @@ struct AttentionSpec {
       {};  // (heads) float32: another score of each head, whose share of the weights is lost
 };
 
-enum class GateActivation {
-  kIdentity,
-  kSigmoid,
-  kSilu,           // x / (1 + exp(-x))
-  kPreciseSilu,    // the same, and its product, in float32 whatever the type
-  kClampedSilu,    // min(x, 7) / (1 + exp(-1.702 min(x, 7))), and what it gates is clamped to -7..7 and gets 1 more
-  kGeluTanh,       // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
-  kFusedGeluTanh,  // the same, and its product, in one kernel: on a GPU the exact tier rounds otherwise then
-};
-
-/// The weights of a token's experts: the softmax of its logits over all experts, its share of that which the chosen
-/// ones have together, or the softmax over these alone. The last two differ by rounding only.
-enum class RoutingWeights { kSoftmax, kNormalizedSoftmax, kSoftmaxOfChosen };
-
-/// How a router's logits become experts and their weights.
-struct RoutingSpec {
-  int top_k = 0;
-  RoutingWeights weights = RoutingWeights::kNormalizedSoftmax;
-  bool is_precise = true;                       // the softmax of narrow types is computed in float32
-  std::optional<mx::array> expert_scales = {};  // (experts): what the weights are multiplied with at last
-};
-
-/// Which experts see each token. Which ones are chosen of those with the same logit is the kernel set's own rule.
-struct Routing {
-  mx::array experts;  // (tokens, top_k) int32
-  mx::array weights;  // (tokens, top_k)
-};
-
 /// y = x W^T + b
 struct LinearMap {
   const Matrix* weight = nullptr;
   const mx::array* bias = nullptr;  // (out_features); nullptr: none
-};
-
-/// Gated MLPs: down(activation(gate(x)) * up(x)).
-struct ExpertMlps {
-  std::shared_ptr<const Experts> gate, up, down;
-  std::optional<mx::array> gate_bias = {}, up_bias = {}, down_bias = {};  // (experts, out) each
-  GateActivation activation = GateActivation::kSilu;
 };
 
 struct ResidualNorm {

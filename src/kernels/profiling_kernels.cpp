@@ -40,9 +40,9 @@ std::string shape_of(const mx::array& x) {
   return text;
 }
 
-/// "9 x 64": the heads of queries, whether these are flat or not. The third axis of a CPU's keys is head_dim.
+/// "9 x 64": the heads of queries, whether these are flat or not.
 std::string heads_shape(const mx::array& q, const KvStorage& storage) {
-  const auto head_dim = static_cast<std::size_t>(storage.keys.shape(2));
+  const auto head_dim = static_cast<std::size_t>(storage.head_dim);
   const std::size_t heads = q.size() / static_cast<std::size_t>(q.shape(0)) / head_dim;
   return std::to_string(heads) + " x " + std::to_string(head_dim);
 }
@@ -108,8 +108,7 @@ Work attention_work(const mx::Shape& q, const KvStorage& storage, const RaggedBa
     const int growing = row.num_tokens - whole;
     seen_tokens += growing * (row.num_computed + (growing + 1) / 2.0) + double{1} * whole * window;
   }
-  const double blocks = storage.keys.shape(0);
-  const double bytes_per_token = (bytes_of(storage.keys) + bytes_of(storage.values)) / blocks / batch.block_tokens;
+  const double bytes_per_token = static_cast<double>(storage.bytes_per_block()) / batch.block_tokens;
   const double heads_dim = std::accumulate(q.begin() + 1, q.end(), 1.0, std::multiplies<>());
   const double query_bytes = static_cast<double>(batch.num_tokens()) * heads_dim * sizeof(float);
   return {.bytes = context_tokens * bytes_per_token + 2 * query_bytes, .float_ops = 4 * seen_tokens * heads_dim};
@@ -275,8 +274,7 @@ mx::array ProfilingKernels::take_columns(const mx::array& x, int first, int coun
 }
 
 void ProfilingKernels::copy_block(KvStorage& storage, int from, int to) const {
-  const double block_bytes = (bytes_of(storage.keys) + bytes_of(storage.values)) / storage.keys.shape(0);
-  const Measured measured(*profile_, "copy block", "", {.bytes = 2 * block_bytes});
+  const Measured measured(*profile_, "copy block", "", {.bytes = 2.0 * static_cast<double>(storage.bytes_per_block())});
   measured_->copy_block(storage, from, to);
 }
 

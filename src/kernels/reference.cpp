@@ -9,41 +9,10 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/reference_kv.h"
+
 namespace redpoll::kernels {
 namespace {
-
-/// The place of every token of the batch in a pool seen as (num_blocks * block_tokens) slots.
-mx::array slots_of(const RaggedBatch& batch, int group) {
-  std::vector<std::int32_t> slots(batch.tokens.size());
-  for (const BatchRow& row : batch.rows) {
-    const auto table = batch.block_table(row, group);
-    for (int i = 0; i < row.num_tokens; ++i) {
-      const int token = row.first_token + i;
-      const int position = row.num_computed + i;
-      const std::int32_t block = table[static_cast<std::size_t>(position / batch.block_tokens)];
-      slots[static_cast<std::size_t>(token)] = block * batch.block_tokens + position % batch.block_tokens;
-    }
-  }
-  return mx::array(slots.data(), {static_cast<int>(slots.size())}, mx::int32);
-}
-
-/// `pool` with the rows of `values` (tokens, kv_heads, head_dim) stored at `slots`. Takes the pool over, so that its
-/// memory can be donated to the result.
-mx::array scatter_tokens(mx::array pool, const mx::array& values, const mx::array& slots) {
-  const mx::Shape shape = pool.shape();
-  mx::array flat = mx::reshape(mx::astype(std::move(pool), values.dtype()), {shape[0] * shape[1], shape[2], shape[3]});
-  return mx::reshape(mx::scatter(flat, slots, mx::expand_dims(values, 1), 0), shape);
-}
-
-/// Tokens [first, + num_tokens) of the blocks in `table` -> (1, kv_heads, num_tokens, head_dim).
-mx::array gather_blocks(const mx::array& pool, const mx::array& table, int first, int num_tokens) {
-  const int kv_heads = pool.shape(2);
-  const int head_dim = pool.shape(3);
-  const mx::array blocks = mx::take(pool, table, 0);  // (blocks, block_tokens, kv_heads, head_dim)
-  const mx::array flat = mx::reshape(blocks, {blocks.shape(0) * blocks.shape(1), kv_heads, head_dim});
-  const mx::array used = mx::slice(flat, {first, 0, 0}, {first + num_tokens, kv_heads, head_dim});
-  return mx::expand_dims(mx::transpose(used, {1, 0, 2}), 0);
-}
 
 mx::array capped(const mx::array& x, float cap) {
   const mx::array limit(cap, x.dtype());
@@ -125,16 +94,7 @@ mx::array with_capacity(const mx::array& x, int capacity) {
   return mx::slice(mx::pad(x, {{0, 0}, {0, 0}, {0, more}, {0, 0}}), {0, 0, 0, 0}, x.shape());
 }
 
-/// x (tokens, heads * head_dim) or already split -> (tokens, heads, head_dim).
-mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x, {x.shape(0), -1, head_dim}); }
-
 }  // namespace
-
-KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
-  const mx::Shape dims{shape.num_blocks, shape.block_tokens, shape.num_kv_heads, shape.head_dim};
-  const mx::Dtype dtype = keeps_types() && !is_exact_ ? mx::bfloat16 : mx::float32;  // as large as it may become
-  return {mx::zeros(dims, dtype), mx::zeros(dims, dtype)};
-}
 
 mx::array ReferenceKernels::rms_norm(const mx::array& x, const mx::array& weight, float eps) const {
   return mx::fast::rms_norm(x, weight, eps);
@@ -209,17 +169,9 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
   return mx::reshape(outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0), x.shape());
 }
 
-void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
-                                const RaggedBatch& batch) const {
-  const mx::array slots = slots_of(batch, storage.group);
-  const int head_dim = storage.keys.shape(3);
-  storage.keys = scatter_tokens(std::move(storage.keys), split_by_head(k, head_dim), slots);
-  storage.values = scatter_tokens(std::move(storage.values), split_by_head(v, head_dim), slots);
-}
-
 mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
                                             const AttentionSpec& spec) const {
-  const mx::array split = split_by_head(q, storage.keys.shape(3));
+  const mx::array split = split_by_head(q, storage.head_dim);
   std::vector<mx::array> outputs;
   outputs.reserve(batch.rows.size());
   for (const BatchRow& row : batch.rows) {
@@ -230,8 +182,7 @@ mx::array ReferenceKernels::paged_attention(const mx::array& q, const KvStorage&
     const auto table_ids = batch.block_table(row, storage.group).subspan(static_cast<std::size_t>(first_block));
     const mx::array table(table_ids.data(), {static_cast<int>(table_ids.size())}, mx::int32);
     const int skipped = first_seen - first_block * batch.block_tokens;
-    mx::array keys = gather_blocks(storage.keys, table, skipped, context - first_seen);
-    mx::array values = gather_blocks(storage.values, table, skipped, context - first_seen);
+    auto [keys, values] = gather_tokens(storage, {table, skipped, context - first_seen}, q.dtype());
     if (is_exact_ && row.num_tokens == 1 && spec.window > 0 && context >= spec.window) {
       const int index = ring_index(row, spec.window, first_seen);
       keys = turned(keys, index);
@@ -269,19 +220,6 @@ mx::array ReferenceKernels::take_rows(const mx::array& x, const std::vector<std:
 
 mx::array ReferenceKernels::take_columns(const mx::array& x, int first, int count) const {
   return mx::slice(x, {0, first}, {x.shape(0), first + count});
-}
-
-void ReferenceKernels::copy_block(KvStorage& storage, int from, int to) const {
-  for (mx::array* pool : {&storage.keys, &storage.values}) {
-    mx::Shape start(pool->shape().size(), 0);
-    mx::Shape stop = pool->shape();
-    start[0] = from;
-    stop[0] = from + 1;
-    const mx::array block = mx::slice(*pool, start, stop);
-    start[0] = to;
-    stop[0] = to + 1;
-    *pool = mx::slice_update(*pool, block, start, stop);
-  }
 }
 
 }  // namespace redpoll::kernels

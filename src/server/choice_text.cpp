@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random_id.h"
 #include "base/utf8.h"
-#include "server/random_id.h"
 
 namespace redpoll::server {
 

@@ -5,9 +5,9 @@
 
 #include "api/errors.h"
 #include "base/log.h"
+#include "base/random_id.h"
 #include "http/async.h"
 #include "http/signal.h"
-#include "server/random_id.h"
 #include "server/responses.h"
 
 namespace redpoll::server {

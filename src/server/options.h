@@ -27,9 +27,13 @@ struct EngineSettings {
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
   double prompt_cache_gb = 2;   // of that, for prompts that may come again; 0: none
-  int step_tokens = 0;          // see tokens_in_step
-  int threads = 0;              // for kernels; 0: physical cores
+  std::string ssd_cache;        // a folder for what the prompt cache gives up; empty: none
+  double ssd_cache_max_gb = 32;
+  bool ssd_cache_verify = false;
+  int step_tokens = 0;  // see tokens_in_step
+  int threads = 0;      // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
+  kernels::KvQuantization kv_quantization = kernels::KvQuantization::kOff;
   bool exact = false;  // see engine::EngineOptions
 
   /// What prompts share is what a full batch leaves: half of the step at least, unless `step_tokens` says otherwise.
@@ -40,7 +44,7 @@ struct EngineSettings {
   }
 
   [[nodiscard]] kernels::KernelOptions kernel_options() const {
-    return {.num_threads = threads, .exact = exact, .activations = activations};
+    return {.num_threads = threads, .exact = exact, .activations = activations, .kv_quantization = kv_quantization};
   }
 
   bool operator==(const EngineSettings&) const = default;

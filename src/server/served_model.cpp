@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/checkpoint_loader.h"
-#include "engine/step_profile.h"
+#include "engine/stats/step_profile.h"
 #include "server/process_memory.h"
 
 namespace redpoll::server {
@@ -60,6 +60,12 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
   options.exact = settings.exact;
   options.context_length = settings.context_length;
   options.prompt_cache_bytes = static_cast<std::size_t>(settings.prompt_cache_gb * kBytesPerGb);
+  if (!settings.ssd_cache.empty()) {
+    options.ssd_cache =
+        engine::SsdCacheOptions{.directory = settings.ssd_cache,
+                                .max_bytes = static_cast<std::uint64_t>(settings.ssd_cache_max_gb * kBytesPerGb),
+                                .verify = settings.ssd_cache_verify};
+  }
   options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
   return options;
 }

@@ -6,8 +6,8 @@
 #include "api/native.h"
 #include "api/openai/models.h"
 #include "api/stats.h"
+#include "base/random_id.h"
 #include "server/process_memory.h"
-#include "server/random_id.h"
 #include "server/responses.h"
 #include "server/web_page.h"
 
@@ -44,13 +44,24 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.kv.blocks_used = engine.blocks_used;
   stats.kv.bytes_total = engine.kv_bytes_total;
   stats.kv.bytes_used = engine.kv_bytes_used;
-  stats.kv.scheme = "off";  // --kv-quant's name for keys and values in a float type
+  stats.kv.scheme = engine.kv_scheme;
   stats.prompt_cache.entries = engine.prompt_cache.entries;
   stats.prompt_cache.bytes = engine.prompt_cache.bytes;
   stats.prompt_cache.max_bytes = engine.prompt_cache.max_bytes;
   stats.prompt_cache.hits = engine.prompt_cache.hits;
   stats.prompt_cache.misses = engine.prompt_cache.misses;
   stats.prompt_cache.hit_tokens = engine.prompt_cache.hit_tokens;
+  if (engine.ssd_cache) {
+    const auto& [tier, restore_ms_last] = *engine.ssd_cache;
+    stats.ssd_cache.entries = tier.entries;
+    stats.ssd_cache.bytes = tier.bytes;
+    stats.ssd_cache.max_bytes = tier.max_bytes;
+    stats.ssd_cache.restores = tier.restores;
+    stats.ssd_cache.spills = tier.spills;
+    stats.ssd_cache.restore_ms_last = restore_ms_last;
+    stats.ssd_cache.dropped = tier.dropped;
+    stats.ssd_cache.failed = tier.failed;
+  }
   stats.memory.budget_bytes = engine.memory_budget_bytes;
   stats.memory.weights_bytes = engine.weight_bytes;
   stats.memory.kv_bytes = engine.kv_bytes_total;

@@ -124,22 +124,25 @@ Times measure(const Kernels& kernels, const Workload& workload, std::vector<KvSt
   return {median(attention), std::ranges::min(attention), median(writing)};
 }
 
-void report(const Kernels& kernels, const Workload& workload) {
+void report(const Kernels& kernels, const Workload& workload, const KvPacking& packing) {
   const int context = workload.computed + workload.tokens;
   const int blocks = (context + kBlockTokens - 1) / kBlockTokens * workload.batch;
   const mx::array rows = random_array({context, kKvHeads, kHeadDim}, 2);
   std::vector<KvStorage> layers;
   for (int i = 0; i < kLayers; ++i) {
-    layers.push_back(kernels.make_kv_storage({blocks, kBlockTokens, kKvHeads, kHeadDim}));
+    layers.push_back(kernels.make_kv_storage({blocks, kBlockTokens, kKvHeads, kHeadDim, packing}));
     fill(kernels, layers.back(), workload, rows);
   }
   const Times times = measure(kernels, workload, layers);
-  const double pool_bytes = static_cast<double>(layers[0].keys.nbytes() + layers[0].values.nbytes()) * kLayers;
-  const double bytes = pool_bytes * context * workload.batch / (static_cast<double>(blocks) * kBlockTokens);
+  const double bytes_per_token = static_cast<double>(layers[0].bytes_per_block()) / kBlockTokens * kLayers;
+  const double bytes = bytes_per_token * context * workload.batch;
   // A token sees all before it and itself: scores and weighted values take a multiply and an add each.
   const double seen = workload.tokens * (workload.computed + (workload.tokens + 1) / 2.0) * workload.batch;
   const double operations = 4.0 * seen * kHeads * kHeadDim * kLayers;
-  const std::string_view stored = layers[0].keys.itemsize() == 2 ? "f16" : "f32";
+  const std::string_view stored = packing.bits == 8                ? "q8"
+                                  : packing.bits == 4              ? "q4"
+                                  : layers[0].keys.itemsize() == 2 ? "f16"
+                                                                   : "f32";
   fmt::print("{:<20} {:<13} {:<4} {:>9.3f} {:>9.3f} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.3f}\n", workload.name,
              kernels.name(), stored, times.median_ms, times.least_ms, bytes / 1e6, bytes / times.median_ms / 1e6,
              operations / times.median_ms / 1e6, times.write_ms);
@@ -161,7 +164,11 @@ void run(int threads, std::string_view only_variant, std::string_view only_step)
     for (const cpu::Variant variant : cpu::available_variants()) {
       if (only_variant != "all" && cpu::variant_name(variant) != only_variant) continue;
       for (const KvType type : {KvType::kF16, KvType::kF32}) {
-        report(cpu::CpuKernels(variant, threads, Activations::kFloat32, type), workload);
+        report(cpu::CpuKernels(variant, threads, Activations::kFloat32, type), workload, {});
+      }
+      for (const int bits : {8, 4}) {
+        const KvPacking packing{.bits = bits, .group_size = usual_kv_group(kHeadDim)};
+        report(cpu::CpuKernels(variant, threads, Activations::kFloat32), workload, packing);
       }
     }
   }

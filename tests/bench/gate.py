@@ -45,6 +45,8 @@ REDPOLL = {  # activations, keys and values, instructions
         "float32": ("float32", "f16"),
         "float32-f32-kv": ("float32", "f32"),
         "int16": ("int16", "f16"),
+        "int16-q8-kv": ("int16", "q8"),
+        "int16-q4-kv": ("int16", "q4"),
         "int8": ("int8", "f16"),
     }.items()
     for cpu in ["portable", "avx2", "avxvnni", "avx512"]
@@ -104,7 +106,8 @@ def start_redpoll(arguments, name):
     """Nothing, if this machine does not have the instructions."""
     activations, kv, cpu = REDPOLL[name]
     command = [arguments.build / "tests" / "bench" / "gate_logits", "--model", arguments.model]
-    command += ["--activations", activations, "--kv", kv, "--threads", str(arguments.threads)]
+    command += ["--activations", activations, "--threads", str(arguments.threads)]
+    command += ["--kv-quant", kv[1:]] if kv in ("q8", "q4") else ["--kv", kv]
     candidate = Redpoll(command + ["--step-tokens", str(arguments.step_tokens)], cpu)
     if f"-{cpu}" in candidate.kernel_set:
         return candidate

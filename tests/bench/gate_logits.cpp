@@ -111,6 +111,9 @@ int main(int argc, char** argv) {
                   "float32, int16 or int8");
   cli::add_choice(flags, "--kv", options.kernels.kv_type, kernels::parse_kv_type, "Keys and values: f16 or f32")
       .or_else("f16");
+  cli::add_choice(flags, "--kv-quant", options.kernels.kv_quantization, kernels::parse_kv_quantization,
+                  "Keys and values in codes: off, 8, 4 or config")
+      .or_else("off");
   flags.whole("--threads", options.kernels.num_threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   flags.whole("--step-tokens", options.step_tokens, {1, 65'536}, "Tokens computed in one step");
   std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -36,6 +36,10 @@ class Reference:
             x = x + self.product(h, block + "ffn_down")
         return self.product(self._norm(x, "output_norm"), self.head)
 
+    def stored(self, x):
+        """What a cache would make of keys or values (heads, tokens, head_dim): here, nothing."""
+        return x
+
     def product(self, x, name):
         return x @ self.weights[name].T
 
@@ -46,6 +50,7 @@ class Reference:
         q = self._rotate(self._heads(self.product(h, block + "attn_q"), self.num_heads))
         k = self._rotate(self._heads(self.product(h, block + "attn_k"), self.num_kv_heads))
         v = self._heads(self.product(h, block + "attn_v"), self.num_kv_heads)
+        k, v = self.stored(k), self.stored(v)
         share = self.num_heads // self.num_kv_heads
         scores = q @ k.repeat(share, axis=0).transpose(0, 2, 1) / np.sqrt(q.shape[-1])
         scores += np.triu(np.full(scores.shape[1:], -np.inf), 1)

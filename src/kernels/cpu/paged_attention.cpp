@@ -40,15 +40,18 @@ class PagedAttention {
  public:
   PagedAttention(const HostView& q, const KvStorage& storage, const RaggedBatch& batch, const AttentionSpec& spec)
       : q_(q.data()),
-        head_dim_(storage.keys.shape(2)),
+        head_dim_(storage.head_dim),
         num_heads_(static_cast<int>(q.size() / (std::int64_t{batch.num_tokens()} * head_dim_))),
         kv_type_(storage.keys.dtype() == mx::float16 ? KvType::kF16 : KvType::kF32),
         keys_(storage.keys.data<std::byte>()),
         values_(storage.values.data<std::byte>()),
-        element_bytes_(static_cast<std::ptrdiff_t>(storage.keys.itemsize())),
+        packing_(storage.packing),
+        num_groups_(packing_.bits == 0 ? 0 : head_dim_ / packing_.group_size),
         kv_heads_(storage.keys.shape(1)),
+        key_head_bytes_(head_bytes(storage.keys)),
+        value_head_bytes_(head_bytes(storage.values)),
         key_stride_(storage.keys.shape(3)),
-        value_stride_(storage.values.shape(3)),
+        value_stride_(storage.values.shape(3) * (packing_.bits == 4 ? 2 : 1)),
         group_(num_heads_ / kv_heads_),
         cache_group_(storage.group),
         batch_(batch),
@@ -56,6 +59,9 @@ class PagedAttention {
         score_stride_((part_blocks_ * batch.block_tokens + kPadding - 1) / kPadding * kPadding + kPadding),
         spec_(spec) {
     if (spec.sinks) sinks_.emplace(*spec.sinks);
+    if (num_groups_ == 0) return;
+    key_affines_ = storage.key_affines.data<std::byte>();
+    value_affines_ = storage.value_affines.data<std::byte>();
   }
 
   void run(Context& context, float* out) {
@@ -129,7 +135,7 @@ class PagedAttention {
     }
     HostArray all = make_array({static_cast<int>(num_state_rows_), attention_state_stride(value_stride_)});
     const auto states_of = [&](const TilePart& at) {
-      const std::int64_t row = at.tile->first_state_row + at.part * at.tile->num_tokens * group_;
+      const std::int64_t row = at.tile->first_state_row + std::int64_t{at.part} * at.tile->num_tokens * group_;
       return all.data + row * attention_state_stride(value_stride_);
     };
     context.scratch.reserve(scratch_floats());
@@ -149,13 +155,23 @@ class PagedAttention {
     }
   }
 
-  /// What `prepare` divides up.
-  [[nodiscard]] std::size_t scratch_floats() const {
-    const auto block = static_cast<std::size_t>(std::max(key_head_stride(), value_head_stride()));
-    return tile_rows() * static_cast<std::size_t>(head_dim_ + score_stride_) + block;
+  /// Bytes of one head of a block.
+  static std::ptrdiff_t head_bytes(const mx::array& pool) {
+    return static_cast<std::ptrdiff_t>(pool.itemsize()) * pool.shape(2) * pool.shape(3);
   }
 
-  /// Copies and scales the tile's queries to `memory`; scores and an unpacked block follow them.
+  /// What `prepare` divides up.
+  [[nodiscard]] std::size_t scratch_floats() const {
+    const int of_groups = num_groups_ == 0 ? 0 : num_groups_ * (1 + kPadding) + key_stride_;
+    return tile_rows() * static_cast<std::size_t>(head_dim_ + score_stride_ + of_groups) + block_floats() +
+           2 * static_cast<std::size_t>(key_stride_);
+  }
+  /// What an unpacked block takes, of keys or values.
+  [[nodiscard]] std::size_t block_floats() const {
+    return static_cast<std::size_t>(std::max(head_dim_ * key_stride_, batch_.block_tokens * value_stride_));
+  }
+
+  /// Copies and scales the tile's queries to `memory`; scores, an unpacked block and what groups need follow them.
   [[nodiscard]] AttentionTile prepare(const Tile& tile, float* memory) const {
     float* query = memory;
     const int first_head = tile.kv_head * group_;
@@ -164,6 +180,12 @@ class PagedAttention {
       const float* from = q_ + (token * num_heads_ + first_head) * head_dim_;
       for (int i = 0; i < group_ * head_dim_; ++i) *query++ = from[i] * spec_.scale;
     }
+    const int rows = tile.num_tokens * group_;
+    float* unpacked = query + static_cast<std::ptrdiff_t>(rows) * score_stride_;
+    float* query_sums = unpacked + block_floats();
+    float* bias_sums = query_sums + static_cast<std::ptrdiff_t>(rows) * num_groups_;
+    float* scaled_weights = bias_sums + static_cast<std::ptrdiff_t>(rows) * num_groups_ * kPadding;
+    const std::ptrdiff_t affines = tile.kv_head * affine_head_bytes();
     return {.queries = memory,
             .num_tokens = tile.num_tokens,
             .first_position = tile.row->num_computed + tile.first_token,
@@ -172,25 +194,31 @@ class PagedAttention {
             .window = spec_.window,
             .softcap = spec_.softcap,
             .kv_type = kv_type_,
-            .keys = keys_ + tile.kv_head * key_head_stride() * element_bytes_,
-            .values = values_ + tile.kv_head * value_head_stride() * element_bytes_,
-            .key_block_stride = kv_heads_ * key_head_stride(),
-            .value_block_stride = kv_heads_ * value_head_stride(),
+            .packing = packing_,
+            .keys = keys_ + tile.kv_head * key_head_bytes_,
+            .values = values_ + tile.kv_head * value_head_bytes_,
+            .key_block_bytes = kv_heads_ * key_head_bytes_,
+            .value_block_bytes = kv_heads_ * value_head_bytes_,
             .block_table = batch_.block_table(*tile.row, cache_group_).data(),
             .block_tokens = batch_.block_tokens,
             .key_stride = key_stride_,
             .value_stride = value_stride_,
             .scores = query,
             .score_stride = score_stride_,
-            .unpacked = query + static_cast<std::ptrdiff_t>(tile.num_tokens * group_) * score_stride_};
+            .unpacked = unpacked,
+            .num_groups = num_groups_,
+            .key_affines = key_affines_ + affines,
+            .value_affines = value_affines_ + affines,
+            .affine_block_bytes = kv_heads_ * affine_head_bytes(),
+            .query_sums = query_sums,
+            .bias_sums = bias_sums,
+            .scaled_weights = scaled_weights,
+            .affines = scaled_weights + static_cast<std::ptrdiff_t>(rows) * key_stride_};
   }
 
-  /// Elements of one head of a block.
-  [[nodiscard]] std::ptrdiff_t key_head_stride() const {
-    return static_cast<std::ptrdiff_t>(head_dim_) * static_cast<std::ptrdiff_t>(key_stride_);
-  }
-  [[nodiscard]] std::ptrdiff_t value_head_stride() const {
-    return static_cast<std::ptrdiff_t>(batch_.block_tokens) * static_cast<std::ptrdiff_t>(value_stride_);
+  /// Scales and biases of one head of a block.
+  [[nodiscard]] std::ptrdiff_t affine_head_bytes() const {
+    return std::ptrdiff_t{2 * sizeof(Half)} * num_groups_ * key_stride_;
   }
 
   void run_part(const Loops& loops, const AttentionTile& tile, int part, float* states) const {
@@ -218,8 +246,13 @@ class PagedAttention {
   KvType kv_type_;
   const std::byte* keys_;
   const std::byte* values_;
-  std::ptrdiff_t element_bytes_;
+  KvPacking packing_;
+  int num_groups_;  // of KvPacking
+  const std::byte* key_affines_ = nullptr;
+  const std::byte* value_affines_ = nullptr;
   int kv_heads_;
+  std::ptrdiff_t key_head_bytes_;
+  std::ptrdiff_t value_head_bytes_;
   int key_stride_;
   int value_stride_;
   int group_;        // query heads of a kv head

@@ -66,6 +66,30 @@ TEST_P(KvCacheTest, CountsTheBytesOfABlockInAllLayersOfAGroup) {
   EXPECT_EQ(bytes_per_block(*kernels_, layers, groups[1], 8) * 2, bytes[1]);
 }
 
+// By hand, a block of 32 tokens of 2 heads of 64: 2 * 2 * 32 * 64 codes, and for each head of keys and of values a
+// scale and a bias of 2 bytes for each token.
+TEST_P(KvCacheTest, CountsTheBytesOfPackedKeysAndValues) {
+  LayerCache layer{.kind = CacheKind::kAttention, .num_kv_heads = 2, .head_dim = 64};
+  const auto block_bytes = [&](kernels::KvPacking packing) {
+    layer.packing = packing;
+    return bytes_per_block(*kernels_, {layer}, make_cache_groups({layer}).front(), 32);
+  };
+  EXPECT_EQ(block_bytes({.bits = 8, .group_size = 64}), 8192U + 512);
+  EXPECT_EQ(block_bytes({.bits = 8, .group_size = 32}), 8192U + 1024);
+  EXPECT_EQ(block_bytes({.bits = 4, .group_size = 64}), 4096U + 512);
+}
+
+TEST_P(KvCacheTest, LayersOfOneGroupMayBePackedDifferently) {
+  LayerCache packed = kWide;
+  packed.packing = {.bits = 4, .group_size = 16};
+  KvCache cache(*kernels_, {.layers = {kNarrow, packed}, .num_blocks = {3}, .block_tokens = 4});
+  EXPECT_EQ(cache.layers()[0].pools().size(), 2U);
+  EXPECT_EQ(cache.layers()[1].pools().size(), 4U);
+  for (kernels::KvStorage& layer : cache.layers()) {
+    for (const mlx::core::array* pool : layer.pools()) EXPECT_EQ(pool->shape(0), 3);
+  }
+}
+
 TEST_P(KvCacheTest, CopiesABlockInEveryLayerOfItsGroupAndForgetsItAllWhenReset) {
   KvCache cache(*kernels_, {.layers = {kNarrow, kWide, kSliding}, .num_blocks = {3, 3}, .block_tokens = 1});
   kernels::RaggedBatch batch;  // one token, whose K and V go to block 1

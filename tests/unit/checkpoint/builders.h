@@ -1,12 +1,8 @@
 // Builders of model files for these tests: safetensors and GGUF bytes, right or wrong as asked, and a folder for them.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +10,7 @@
 
 #include "checkpoint/gguf/file.h"
 #include "checkpoint/tensor.h"
+#include "support/temporary_folder.h"
 
 namespace redpoll::checkpoint::testing {
 
@@ -31,26 +28,7 @@ inline std::string safetensors(std::string_view header, std::string_view data) {
   return raw(std::uint64_t{header.size()}) + std::string(header) + std::string(data);
 }
 
-/// A folder that is removed at the end of a test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "redpoll_checkpoint_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::filesystem::path write(const std::string& name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TemporaryFolder;
 
 /// Writes GGUF bytes piece by piece.
 class GgufBuilder {

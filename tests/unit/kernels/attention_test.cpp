@@ -1,139 +1,24 @@
 // Writing K and V into blocks and attending over them: against float64 over the K and V that are stored, and against
-// itself under every way of cutting the same work; for every variant and every type of storage.
-#include <cmath>
+// itself under every way of cutting the same work; for every variant and every way of storing.
+#include <map>
 
-#include "unit/kernels/fixtures.h"
+#include "unit/kernels/attention_fixture.h"
 
 namespace redpoll::kernels {
 namespace {
 
-struct Heads {
-  int query = 9;
-  int kv = 3;
-  int dim = 64;
-};
-
-float scale_of(const Heads& heads) { return 1.0F / std::sqrt(static_cast<float>(heads.dim)); }
-
-/// Whole sequences as a test sees them: q (length, query heads, dim), k and v (length, kv heads, dim).
-struct TestSequence {
-  int length;
-  Heads heads;
-  AttentionSpec spec;
-  mx::array q, k, v;
-
-  TestSequence(int tokens, Heads h, unsigned seed)
-      : length(tokens),
-        heads(h),
-        spec{.scale = scale_of(h)},
-        q(random_array({tokens, h.query, h.dim}, seed, 2.0F)),
-        k(random_array({tokens, h.kv, h.dim}, seed + 1)),
-        v(random_array({tokens, h.kv, h.dim}, seed + 2)) {}
-};
-
-/// The sequence whose K and V are what is stored of this one's.
-TestSequence as_stored(TestSequence s, KvType type) {
-  if (type == KvType::kF32) return s;
-  for (mx::array* x : {&s.k, &s.v}) *x = mx::astype(mx::astype(*x, mx::float16), mx::float32);
-  return s;
-}
-
-/// Softmax attention in float64, straight from the definition.
-std::vector<double> exact_attention(const TestSequence& s) {
-  const auto dim = static_cast<std::size_t>(s.heads.dim);
-  const auto num_query = static_cast<std::size_t>(s.heads.query);
-  const auto num_kv = static_cast<std::size_t>(s.heads.kv);
-  const std::vector<float> q = floats_of(s.q);
-  const std::vector<float> k = floats_of(s.k);
-  const std::vector<float> v = floats_of(s.v);
-  std::vector<double> out(q.size());
-  for (std::size_t t = 0; t < static_cast<std::size_t>(s.length); ++t) {
-    for (std::size_t h = 0; h < num_query; ++h) {
-      const std::size_t kv_head = h / (num_query / num_kv);
-      std::vector<double> weights(t + 1);
-      for (std::size_t j = 0; j <= t; ++j) {
-        for (std::size_t d = 0; d < dim; ++d) {
-          weights[j] += double{q[(t * num_query + h) * dim + d]} * double{k[(j * num_kv + kv_head) * dim + d]};
-        }
-        weights[j] *= double{s.spec.scale};
-        if (s.spec.softcap > 0) weights[j] = s.spec.softcap * std::tanh(weights[j] / s.spec.softcap);
-        if (s.spec.window > 0 && t - j >= static_cast<std::size_t>(s.spec.window)) weights[j] = -INFINITY;
-      }
-      const double sink = s.spec.sinks ? double{floats_of(*s.spec.sinks)[h]} : -INFINITY;
-      const double largest = std::max(std::ranges::max(weights), sink);
-      double total = std::exp(sink - largest);
-      for (double& weight : weights) total += weight = std::exp(weight - largest);
-      for (std::size_t j = 0; j <= t; ++j) {
-        for (std::size_t d = 0; d < dim; ++d) {
-          out[(t * num_query + h) * dim + d] += weights[j] / total * double{v[(j * num_kv + kv_head) * dim + d]};
-        }
-      }
-    }
-  }
-  return out;
-}
-
-/// Feeds a sequence in chunks of the given lengths, the last one repeated, and returns the bits of all outputs.
-std::vector<std::uint32_t> attend_in_chunks(const Kernels& kernels, const TestSequence& s,
-                                            const std::vector<int>& chunks, int block_tokens) {
-  const int num_blocks = s.length / block_tokens + 5;
-  KvStorage storage = kernels.make_kv_storage({num_blocks, block_tokens, s.heads.kv, s.heads.dim});
-  std::vector<std::uint32_t> out;
-  std::size_t chunk = 0;
-  for (int done = 0; done < s.length;) {
-    const int count = std::min(chunks[std::min(chunk++, chunks.size() - 1)], s.length - done);
-    const RaggedBatch batch = make_batch({{done, count}}, block_tokens, num_blocks);
-    kernels.write_kv(storage, rows_of(s.k, done, done + count), rows_of(s.v, done, done + count), batch);
-    const auto bits = bits_of(kernels.paged_attention(rows_of(s.q, done, done + count), storage, batch, s.spec));
-    out.insert(out.end(), bits.begin(), bits.end());
-    done += count;
-  }
-  return out;
-}
-
-std::vector<float> floats_from(const std::vector<std::uint32_t>& bits) {
-  std::vector<float> values(bits.size());
-  std::memcpy(values.data(), bits.data(), bits.size() * sizeof(float));
-  return values;
-}
-
-/// Values are standard normal, so an absolute error of 3e-6 is about 50 float32 roundings.
-constexpr double kFloat32Bound = 3e-6;
-
-void expect_near(const std::vector<float>& actual, const std::vector<double>& expected, double bound) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], bound) << "element " << i;
-}
-
-void expect_attention(const Kernels& kernels, const TestSequence& s, const std::vector<int>& chunks, int block_tokens,
-                      KvType type = KvType::kF32) {
-  SCOPED_TRACE("head_dim " + std::to_string(s.heads.dim) + ", blocks of " + std::to_string(block_tokens));
-  expect_near(floats_from(attend_in_chunks(kernels, s, chunks, block_tokens)), exact_attention(as_stored(s, type)),
-              kFloat32Bound);
-}
-
-class AttentionTest : public testing::TestWithParam<std::tuple<cpu::Variant, KvType>> {
- protected:
-  [[nodiscard]] static KvType kv_type() { return std::get<1>(GetParam()); }
-  [[nodiscard]] static std::unique_ptr<Kernels> cpu(int num_threads = 2) {
-    return std::make_unique<cpu::CpuKernels>(std::get<0>(GetParam()), num_threads, Activations::kFloat32, kv_type());
-  }
-  static void expect_exact(const TestSequence& s, const std::vector<int>& chunks, int block_tokens) {
-    expect_attention(*cpu(), s, chunks, block_tokens, kv_type());
-  }
-};
 INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTest,
                          testing::Combine(testing::ValuesIn(cpu::available_variants()),
-                                          testing::Values(KvType::kF16, KvType::kF32)),
+                                          testing::Values(Storing::kF16, Storing::kF32, Storing::kQ8, Storing::kQ4)),
                          [](const auto& info) {
-                           return std::string(cpu::variant_name(std::get<0>(info.param))) +
-                                  (std::get<1>(info.param) == KvType::kF16 ? "_f16" : "_f32");
+                           return std::string(cpu::variant_name(std::get<0>(info.param))) + "_" +
+                                  storing_name(std::get<1>(info.param));
                          });
 
 TEST_P(AttentionTest, AttendsLikeFloat64AtEveryHeadShapeAndBlockSize) {
   for (const Heads heads : {Heads{9, 3, 64}, {4, 4, 80}, {8, 1, 128}, {2, 1, 6}, {5, 5, 20}, {40, 1, 16}}) {
     for (const int block_tokens : {1, 5, 16, 32}) {
-      const TestSequence s(70, heads, 3);
+      const TestSequence s = make(70, heads, 3);
       ASSERT_NO_FATAL_FAILURE(expect_exact(s, {33, 1}, block_tokens));
     }
   }
@@ -143,7 +28,7 @@ TEST_P(AttentionTest, AttendsLikeFloat64WithinAWindow) {
   for (const int window : {1, 2, 17, 32, 69, 70, 200}) {
     SCOPED_TRACE(window);
     for (const int block_tokens : {1, 5, 32}) {
-      TestSequence s(70, {6, 3, 40}, 11);
+      TestSequence s = make(70, {6, 3, 40}, 11);
       s.spec.window = window;
       ASSERT_NO_FATAL_FAILURE(expect_exact(s, {33, 30, 1}, block_tokens));
     }
@@ -153,14 +38,14 @@ TEST_P(AttentionTest, AttendsLikeFloat64WithinAWindow) {
 TEST_P(AttentionTest, AttendsLikeFloat64WithinAWindowOfSeveralParts) {
   for (const int window : {100, 256, 400}) {
     SCOPED_TRACE(window);
-    TestSequence s(700, {4, 2, 32}, 12);
+    TestSequence s = make(700, {4, 2, 32}, 12);
     s.spec.window = window;
     ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 99, 1}, 32));
   }
 }
 
 TEST_P(AttentionTest, AttendsLikeFloat64WithCappedScores) {
-  TestSequence s(300, {4, 2, 32}, 13);
+  TestSequence s = make(300, {4, 2, 32}, 13);
   s.spec.softcap = 2.5F;  // scores deviate by 2
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {290, 1}, 32));
   s.spec.window = 40;
@@ -168,7 +53,7 @@ TEST_P(AttentionTest, AttendsLikeFloat64WithCappedScores) {
 }
 
 TEST_P(AttentionTest, AttendsLikeFloat64WithSinks) {
-  TestSequence s(700, {4, 2, 32}, 17);
+  TestSequence s = make(700, {4, 2, 32}, 17);
   s.spec.sinks = mx::array({-3.0F, 0.0F, 5.0F, 90.0F}, {4});  // the last takes everything
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 99, 1}, 32));
   s.spec.window = 40;
@@ -178,23 +63,26 @@ TEST_P(AttentionTest, AttendsLikeFloat64WithSinks) {
 }
 
 TEST_P(AttentionTest, AttendsLikeFloat64OverSeveralParts) {
-  const TestSequence s(700, {4, 2, 32}, 4);
+  const TestSequence s = make(700, {4, 2, 32}, 4);
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {600, 100}, 32));
 }
 
-/// Scores spread by 2 here, so that rounding K moves some weights by 1e-3 of themselves, and the largest of V are
-/// rounded by as much.
+/// Scores spread by 2 here, so that rounding K to halves moves some weights by 1e-3 of themselves, and the largest of V
+/// are rounded by as much. Codes are off by up to half a scale: with a range of 6, 0.012 for 8 bits and 0.2 for 4.
 TEST_P(AttentionTest, StaysNearUnroundedAttention) {
-  const TestSequence s(300, {9, 3, 64}, 5);
-  const double bound = kv_type() == KvType::kF16 ? 4e-3 : kFloat32Bound;
+  const TestSequence s = make(300, {9, 3, 64}, 5);
+  const double bound = std::map<Storing, double>{{Storing::kF16, 4e-3},
+                                                 {Storing::kF32, sum_bound(storing())},
+                                                 {Storing::kQ8, 0.05},
+                                                 {Storing::kQ4, 0.8}}[storing()];
   expect_near(floats_from(attend_in_chunks(*cpu(), s, {300}, 32)), exact_attention(s), bound);
 }
 
-TEST_P(AttentionTest, SaturatesValuesInHalfPrecisionOnly) {
+TEST_P(AttentionTest, SaturatesValuesUnlessTheyAreFloat32) {
   const Heads heads{1, 1, 16};
-  TestSequence s(3, heads, 6);
+  TestSequence s = make(3, heads, 6);
   s.v = mx::full({3, 1, 16}, -1e6F);
-  const float stored = kv_type() == KvType::kF16 ? -65504.0F : -1e6F;
+  const float stored = storing() == Storing::kF32 ? -1e6F : -65504.0F;
   for (const float value : floats_from(attend_in_chunks(*cpu(), s, {3}, 8))) ASSERT_NEAR(value, stored, 0.1F);
 }
 
@@ -242,7 +130,7 @@ RaggedBatch in_second_group(RaggedBatch batch, int num_left_behind) {
 std::vector<std::uint32_t> attend_with_spoiled_past(const Kernels& kernels, const TestSequence& s, int chunk,
                                                     int block_tokens) {
   const int num_blocks = s.length / block_tokens + 5;
-  KvStorage storage = kernels.make_kv_storage({num_blocks, block_tokens, s.heads.kv, s.heads.dim});
+  KvStorage storage = kernels.make_kv_storage({num_blocks, block_tokens, s.heads.kv, s.heads.dim, s.packing});
   storage.group = 1;
   std::vector<std::uint32_t> out;
   for (int done = 0; done < s.length; done += chunk) {
@@ -263,7 +151,7 @@ std::vector<std::uint32_t> attend_with_spoiled_past(const Kernels& kernels, cons
 
 TEST_P(AttentionTest, GivesTheSameBitsForAWindowHoweverAPromptIsChunkedAndWithoutItsPast) {
   for (const int window : {3, 40, 300}) {
-    TestSequence s(600, {4, 2, 32}, 15);
+    TestSequence s = make(600, {4, 2, 32}, 15);
     s.spec.window = window;
     const auto whole = attend_in_chunks(*cpu(1), s, {600}, 16);
     for (const int chunk : {1, 7, 64, 257}) {
@@ -276,11 +164,11 @@ TEST(ReferenceAttentionTest, NeedsNothingThatTheWindowHasLeftBehind) {
   const ReferenceKernels reference;
   TestSequence s(70, {2, 1, 32}, 16);
   s.spec.window = 20;
-  expect_near(floats_from(attend_with_spoiled_past(reference, s, 9, 8)), exact_attention(s), kFloat32Bound);
+  expect_near(floats_from(attend_with_spoiled_past(reference, s, 9, 8)), exact_attention(s), sum_bound(s.storing));
 }
 
 TEST_P(AttentionTest, GivesTheSameBitsHoweverAPromptIsChunked) {
-  const TestSequence s(64, {9, 3, 64}, 9);
+  const TestSequence s = make(64, {9, 3, 64}, 9);
   for (const int block_tokens : {16, 32}) {
     const auto whole = attend_in_chunks(*cpu(1), s, {64}, block_tokens);
     for (const int threads : {1, 2, 4}) {
@@ -293,7 +181,7 @@ TEST_P(AttentionTest, GivesTheSameBitsHoweverAPromptIsChunked) {
 }
 
 TEST_P(AttentionTest, GivesTheSameBitsWhetherPartsOfALongContextRunApartOrInTurn) {
-  const TestSequence s(1100, {4, 2, 32}, 10);
+  const TestSequence s = make(1100, {4, 2, 32}, 10);
   const auto whole = attend_in_chunks(*cpu(1), s, {1100}, 32);
   EXPECT_EQ(attend_in_chunks(*cpu(4), s, {1, 250, 9, 3, 500, 1}, 32), whole);
   EXPECT_EQ(attend_in_chunks(*cpu(2), s, {777, 2}, 32), whole);
@@ -307,10 +195,10 @@ TEST_P(AttentionTest, GivesARowTheSameBitsAloneAndInABatch) {
   const std::vector<RowLengths> lengths{{0, 40}, {47, 1}, {300, 5}, {16, 16}, {15, 1}};
   std::vector<TestSequence> sequences;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    sequences.emplace_back(lengths[i].computed + lengths[i].tokens, heads, static_cast<unsigned>(20 + 3 * i));
+    sequences.push_back(make(lengths[i].computed + lengths[i].tokens, heads, static_cast<unsigned>(20 + 3 * i)));
   }
   const auto kernels = cpu();
-  KvStorage storage = kernels->make_kv_storage({kNumBlocks, kBlockTokens, heads.kv, heads.dim});
+  KvStorage storage = kernels->make_kv_storage({kNumBlocks, kBlockTokens, heads.kv, heads.dim, sequences[0].packing});
   const RaggedBatch batch = make_batch(lengths, kBlockTokens, kNumBlocks);
   std::vector<mx::array> q;
   std::vector<mx::array> k;
@@ -344,11 +232,11 @@ TEST_P(AttentionTest, GivesARowTheSameBitsAloneAndInABatch) {
 
 TEST_P(AttentionTest, IgnoresWhatABlockHoldsBeyondTheTokensOfItsRow) {
   const Heads heads{2, 1, 16};
-  const TestSequence s(5, heads, 30);
+  const TestSequence s = make(5, heads, 30);
   const auto kernels = cpu();
   const RaggedBatch batch = make_batch({{0, 5}}, 8, 1);
   const auto attend = [&](float left_over) {
-    KvStorage storage = kernels->make_kv_storage({1, 8, heads.kv, heads.dim});
+    KvStorage storage = kernels->make_kv_storage({1, 8, heads.kv, heads.dim, s.packing});
     const RaggedBatch full = make_batch({{0, 8}}, 8, 1);
     kernels->write_kv(storage, mx::full({8, 1, 16}, left_over), mx::full({8, 1, 16}, left_over), full);
     kernels->write_kv(storage, s.k, s.v, batch);
@@ -360,16 +248,16 @@ TEST_P(AttentionTest, IgnoresWhatABlockHoldsBeyondTheTokensOfItsRow) {
 
 TEST_P(AttentionTest, KeepsScoresOfAnySizeFinite) {
   const Heads heads{1, 1, 8};
-  TestSequence s(40, heads, 31);
+  TestSequence s = make(40, heads, 31);
   s.q = mx::multiply(s.q, mx::array(1e4F));
   ASSERT_NO_FATAL_FAILURE(expect_exact(s, {40}, 16));
 }
 
 TEST_P(AttentionTest, CopiesABlock) {
   const Heads heads{2, 2, 12};
-  const TestSequence s(8, heads, 33);
+  const TestSequence s = make(8, heads, 33);
   const auto kernels = cpu();
-  KvStorage storage = kernels->make_kv_storage({6, 8, heads.kv, heads.dim});
+  KvStorage storage = kernels->make_kv_storage({6, 8, heads.kv, heads.dim, s.packing});
   RaggedBatch batch = make_batch({{0, 8}}, 8, 1);
   kernels->write_kv(storage, s.k, s.v, batch);
   const auto expected = bits_of(kernels->paged_attention(s.q, storage, batch, s.spec));

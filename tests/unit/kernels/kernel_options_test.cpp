@@ -62,5 +62,24 @@ TEST(KernelOptionsTest, WhatAGpuWouldIgnoreIsRefusedThere) {
   }
 }
 
+TEST(KernelOptionsTest, KvQuantizationsHaveNamesAndAreNotExact) {
+  for (const auto& [name, value] : {std::pair("off", KvQuantization::kOff),
+                                    {"8", KvQuantization::k8},
+                                    {"4", KvQuantization::k4},
+                                    {"config", KvQuantization::kConfig}}) {
+    EXPECT_EQ(parse_kv_quantization(name).value(), value);
+    EXPECT_TRUE(check_kv_quantization({.kv_quantization = value}));
+    EXPECT_EQ(check_kv_quantization({.exact = true, .kv_quantization = value}).has_value(),
+              value == KvQuantization::kOff);
+    EXPECT_EQ(check_options({.exact = true, .kv_quantization = value}, true).has_value(),
+              value == KvQuantization::kOff);
+  }
+  for (const char* name : {"", "16", "Off", "8 "}) {
+    const auto parsed = parse_kv_quantization(name);
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().message, "expected one of off, 8, 4, config; got '" + std::string(name) + "'");
+  }
+}
+
 }  // namespace
 }  // namespace redpoll::kernels

@@ -56,6 +56,13 @@ inline Golden load_golden(const std::string& name) {
   return {std::move(*opened), values_of<TokenId>(*expected.read("tokens")), values_of<float>(*expected.read("logits"))};
 }
 
+/// Of keys and values in every layer.
+inline kernels::KvPacking packing_of(const kernels::KernelOptions& options, int head_dim) {
+  if (options.kv_quantization == kernels::KvQuantization::kOff) return {};
+  return {.bits = options.kv_quantization == kernels::KvQuantization::k8 ? 8 : 4,
+          .group_size = kernels::usual_kv_group(head_dim)};
+}
+
 /// A model with a cache of its own; `run` gives the logits of every token of the batch.
 class Runner {
  public:
@@ -64,7 +71,11 @@ class Runner {
     auto made = models::make_model(checkpoint, *kernels_);
     if (!made) throw std::runtime_error(made.error().message);  // fails the test
     model_ = std::move(*made);
-    cache_.emplace(make_cache(*kernels_, model_->info().layers, 64));
+    std::vector<cache::LayerCache> layers = model_->info().layers;
+    for (cache::LayerCache& layer : layers) {
+      if (layer.kind == cache::CacheKind::kAttention) layer.packing = packing_of(options, layer.head_dim);
+    }
+    cache_.emplace(make_cache(*kernels_, layers, 64));
   }
 
   std::vector<float> run(const kernels::RaggedBatch& batch) {

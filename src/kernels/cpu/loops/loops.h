@@ -50,6 +50,9 @@ struct Loops {
   void (*finish_attention)(const float* state, int value_stride, int head_dim, float* out);
   /// Rounds to the nearest half, ties to even; what is beyond the largest one becomes that, NaN stays NaN.
   void (*to_halves)(const float* x, std::int64_t size, Half* out);
+  /// The codes of a group, a byte each, and what they stand for: see KvPacking. A NaN makes all of it NaN. `codes` has
+  /// room for a multiple of 32; what is beyond the group is anything.
+  GroupAffine (*pack_group)(const float* x, int size, int highest_code, std::uint8_t* codes);
 
   /// Turns each pair (x[i], x[i + half]) by the angle whose cosine and sine are cos[i] and sin[i].
   void (*rotate)(const float* x, const float* cos, const float* sin, int half, float* out);

@@ -11,6 +11,12 @@ namespace redpoll::kernels::cpu {
 /// The bits of an IEEE half-precision number.
 using Half = std::uint16_t;
 
+/// What the codes of a group stand for.
+struct GroupAffine {
+  Half scale;
+  Half bias;
+};
+
 /// Key and value rows are padded to a multiple of the widest vector's lanes.
 inline constexpr int kPadding = 16;
 
@@ -35,18 +41,29 @@ struct AttentionTile {
   float softcap = 0;  // of AttentionSpec
 
   KvType kv_type = KvType::kF32;
+  KvPacking packing = {};             // not none: keys and values are codes
   const std::byte* keys = nullptr;    // of this kv head in block 0: (head_dim, key_stride)
   const std::byte* values = nullptr;  // of this kv head in block 0: (block_tokens, value_stride)
-  std::ptrdiff_t key_block_stride = 0;
-  std::ptrdiff_t value_block_stride = 0;
+  std::ptrdiff_t key_block_bytes = 0;
+  std::ptrdiff_t value_block_bytes = 0;
   const std::int32_t* block_table = nullptr;
   int block_tokens = 0;
   int key_stride = 0;    // block_tokens padded to kPadding
-  int value_stride = 0;  // head_dim padded to kPadding
+  int value_stride = 0;  // head_dim padded to kPadding, or to twice that if two codes share a byte
 
   float* scores = nullptr;    // scratch (rows, score_stride)
   int score_stride = 0;       // tokens of a part, and kPadding for what a vector writes beyond them
   float* unpacked = nullptr;  // scratch for the keys or values of one block
+
+  // Of packed keys and values; a group is one of KvPacking here.
+  int num_groups = 0;
+  const std::byte* key_affines = nullptr;  // of this kv head in block 0: (num_groups, 2, key_stride), scales and biases
+  const std::byte* value_affines = nullptr;
+  std::ptrdiff_t affine_block_bytes = 0;
+  float* query_sums = nullptr;      // scratch (rows, num_groups)
+  float* bias_sums = nullptr;       // scratch (rows, num_groups, kPadding)
+  float* scaled_weights = nullptr;  // scratch (rows, key_stride)
+  float* affines = nullptr;         // scratch (2, key_stride)
 };
 
 /// The softmax of one query row so far: value_stride weighted sums of values, then the largest score, then the sum of

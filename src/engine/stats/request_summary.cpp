@@ -1,4 +1,4 @@
-#include "engine/request_summary.h"
+#include "engine/stats/request_summary.h"
 
 namespace redpoll::engine {
 namespace {

@@ -1,9 +1,9 @@
-#include "server/random_id.h"
+#include "base/random_id.h"
 
 #include <random>
 #include <string_view>
 
-namespace redpoll::server {
+namespace redpoll {
 
 std::string random_hex() {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -16,4 +16,4 @@ std::string random_hex() {
   return digits;
 }
 
-}  // namespace redpoll::server
+}  // namespace redpoll

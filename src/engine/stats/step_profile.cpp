@@ -1,4 +1,4 @@
-#include "engine/step_profile.h"
+#include "engine/stats/step_profile.h"
 
 #include <utility>
 

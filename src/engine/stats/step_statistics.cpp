@@ -1,4 +1,4 @@
-#include "engine/step_statistics.h"
+#include "engine/stats/step_statistics.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,0 +1,91 @@
+// DiskFolder: the folder of one fingerprint's files in the directory of the disk tier: what can be done to a file
+// there. Touches regular files with names of ours only, and follows no symbolic link inside the directory. Files appear
+// complete or not at all, so any number of processes may use one folder.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "cache/disk_format.h"
+
+namespace redpoll::cache {
+
+[[nodiscard]] FileTime file_time_now();
+
+enum class PayloadCheck { kNone, kChecksum };
+
+struct ListedFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  FileTime used_at = 0;
+};
+
+/// Makes the directory, with all above it, unless it is there.
+[[nodiscard]] Status make_directory(const std::filesystem::path& directory);
+/// Names of the folders in it that fingerprints could have, sorted.
+[[nodiscard]] Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory);
+
+/// Errors name the path. All functions are safe from any thread.
+class DiskFolder {
+ public:
+  /// kNotFound if it is not there.
+  [[nodiscard]] static Result<DiskFolder> open(const std::filesystem::path& directory, const std::string& name);
+  /// Also makes the directory; `was_made` says whether anything had to be made.
+  [[nodiscard]] static Result<DiskFolder> open_or_make(const std::filesystem::path& directory, const std::string& name);
+
+  [[nodiscard]] bool was_made() const { return was_made_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  struct Listing {
+    std::vector<ListedFile> files;       // with names of ours, sorted by these
+    std::vector<ListedFile> unfinished;  // what a writer is at, or left
+  };
+  [[nodiscard]] Result<Listing> list() const;
+
+  /// Also checks that the file is in the right place: its name, and this folder's, are those of its content.
+  [[nodiscard]] Result<FileHeader> read_header(const std::string& name) const;
+  struct Content {
+    FileHeader header;
+    std::vector<std::byte> payload;
+  };
+  [[nodiscard]] Result<Content> read(const std::string& name, PayloadCheck check) const;
+
+  enum class Written { kNew, kWasThere, kByAnother /* who is at it now */ };
+  /// A file of that head which is there and whose header is in order is left as it is. Sizes, checksum and time of
+  /// creation of the header are filled in.
+  [[nodiscard]] Result<Written> write(FileHeader header, std::span<const std::byte> payload) const;
+  /// A file that is not there is fine.
+  [[nodiscard]] Status remove(const std::string& name) const;
+  /// Whether it was one that nobody is writing, and is removed.
+  [[nodiscard]] bool remove_unfinished(const std::string& name) const;
+  /// kNotFound if it is not there.
+  [[nodiscard]] Status set_used_at(const std::string& name, FileTime time) const;
+  /// Removes the folder itself if there is nothing in it.
+  static void remove_if_empty(const std::filesystem::path& directory, const std::string& name);
+
+ private:
+  DiskFolder(std::filesystem::path path, Descriptor descriptor)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+
+  struct OpenedFile {
+    Descriptor descriptor;
+    std::filesystem::path path;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] Result<OpenedFile> open_file(const std::string& name) const;
+  [[nodiscard]] Result<FileHeader> read_header(const OpenedFile& file) const;
+  [[nodiscard]] Result<Descriptor> lock_temporary(const std::string& name) const;
+  [[nodiscard]] bool is_still(const std::string& name, const Descriptor& file) const;
+
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+  bool was_made_ = false;
+};
+
+}  // namespace redpoll::cache

@@ -1,0 +1,231 @@
+#include "cache/disk_index.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+namespace redpoll::cache {
+namespace {
+
+int num_common(std::span<const TokenId> left, std::span<const TokenId> right) {
+  return static_cast<int>(std::ranges::mismatch(left, right).in1 - left.begin());
+}
+
+std::span<const TokenId> first(std::span<const TokenId> tokens, int num_tokens) {
+  return tokens.first(static_cast<std::size_t>(num_tokens));
+}
+
+std::span<const TokenId> after(std::span<const TokenId> tokens, int num_tokens) {
+  return tokens.subspan(static_cast<std::size_t>(num_tokens));
+}
+
+}  // namespace
+
+DiskIndex::DiskIndex(DiskIndexOptions options)
+    : options_(std::move(options)), folder_(folder_name(options_.fingerprint)), root_(root_key(options_.fingerprint)) {
+  CHECK(options_.run_tokens > 0, "a run has tokens");
+  CHECK(options_.runs_have_data || !options_.can_resume_anywhere, "what sees no token cannot be resumed anywhere");
+}
+
+void DiskIndex::add(StoredHead head, std::uint64_t bytes, FileTime used_at) {
+  remove(head.key);
+  head.parts.clear();
+  const ContentKey key = head.key;
+  const auto parent = entries_.find(head.parent);
+  if (parent != entries_.end()) leaves_.erase({parent->second.used_at, parent->first});
+  const Entry& entry =
+      entries_.emplace(key, Entry{.head = std::move(head), .bytes = bytes, .used_at = used_at}).first->second;
+  siblings_of(entry.head).insert(&entry);
+  if (is_leaf(key)) leaves_.emplace(used_at, key);
+  bytes_ += bytes;
+}
+
+void DiskIndex::add_foreign(DiskFile file, FileTime used_at) {
+  bytes_ += file.bytes;
+  foreign_.emplace(used_at, std::move(file));
+}
+
+void DiskIndex::remove(const ContentKey& key) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  const Entry& entry = found->second;
+  const ContentKey parent_key = entry.head.parent;
+  siblings_of(entry.head).erase(&entry);
+  if (const Children& left = children_.at(parent_key); left.runs.empty() && left.snapshots.empty()) {
+    children_.erase(parent_key);
+    const auto parent = entries_.find(parent_key);
+    if (parent != entries_.end()) leaves_.emplace(parent->second.used_at, parent_key);
+  }
+  leaves_.erase({entry.used_at, key});
+  touched_.erase(key);
+  bytes_ -= entry.bytes;
+  entries_.erase(found);
+}
+
+void DiskIndex::clear() {
+  for (const auto& [key, entry] : entries_) bytes_ -= entry.bytes;
+  children_.clear();
+  leaves_.clear();
+  touched_.clear();
+  entries_.clear();
+}
+
+bool DiskIndex::holds(StoredKind kind, const ContentKey& key) const {
+  const auto found = entries_.find(key);
+  return found != entries_.end() && found->second.head.kind == kind;
+}
+
+bool DiskIndex::can_be_found(const ContentKey& parent) const {
+  return !options_.runs_have_data || parent == root_ || holds(StoredKind::kRun, parent);
+}
+
+const DiskIndex::Children& DiskIndex::children_of(const ContentKey& key) const {
+  static const Children none;
+  const auto found = children_.find(key);
+  return found == children_.end() ? none : found->second;
+}
+
+DiskIndex::SortedByTokens& DiskIndex::siblings_of(const StoredHead& head) {
+  Children& children = children_[head.parent];
+  return head.kind == StoredKind::kRun ? children.runs : children.snapshots;
+}
+
+DiskMatch DiskIndex::find(std::span<const TokenId> tokens, int most) const {
+  most = std::clamp(most, 0, static_cast<int>(tokens.size()));
+  return options_.can_resume_anywhere ? find_beginning(tokens, most) : find_snapshot(first(tokens, most));
+}
+
+/// Runs as long as they are the tokens', then what begins most alike.
+DiskMatch DiskIndex::find_beginning(std::span<const TokenId> tokens, int most) const {
+  DiskMatch match;
+  ContentKey last = root_;
+  int num_tokens = 0;  // of the runs
+  while (num_tokens < most) {
+    const auto rest = after(tokens, num_tokens);
+    if (static_cast<int>(rest.size()) < options_.run_tokens) break;
+    const ContentKey key = run_key(last, first(rest, options_.run_tokens));
+    if (!holds(StoredKind::kRun, key)) break;
+    match.runs.push_back(key);
+    last = key;
+    num_tokens += options_.run_tokens;
+  }
+  match.num_tokens = std::min(num_tokens, most);
+  match.tokens.assign(tokens.begin(), tokens.begin() + num_tokens);
+  if (num_tokens >= most) return match;
+
+  const auto rest = after(tokens, num_tokens);
+  const Children& children = children_of(last);
+  const Entry* best = nullptr;
+  int best_common = 0;
+  for (const Entry* entry : {nearest(children.snapshots, rest), nearest(children.runs, rest)}) {
+    const int common = entry == nullptr ? 0 : num_common(entry->head.tokens, rest);
+    if (common <= best_common) continue;
+    best = entry;
+    best_common = common;
+  }
+  if (best == nullptr) return match;
+  match.num_tokens = std::min(num_tokens + best_common, most);
+  match.tokens.insert(match.tokens.end(), best->head.tokens.begin(), best->head.tokens.end());
+  if (best->head.kind == StoredKind::kRun) {
+    match.runs.push_back(best->head.key);
+  } else {
+    match.snapshot = best->head.key;
+  }
+  return match;
+}
+
+/// The longest snapshot that is of a beginning of the tokens, with all runs before it.
+DiskMatch DiskIndex::find_snapshot(std::span<const TokenId> tokens) const {
+  DiskMatch match;
+  std::vector<ContentKey> runs;
+  ContentKey last = root_;
+  for (int num_tokens = 0;; num_tokens += options_.run_tokens) {
+    const auto rest = after(tokens, num_tokens);
+    if (const Entry* snapshot = longest_beginning(children_of(last).snapshots, rest)) {
+      match.num_tokens = num_tokens + static_cast<int>(snapshot->head.tokens.size());
+      match.snapshot = snapshot->head.key;
+      match.runs.insert(match.runs.end(), runs.begin() + static_cast<std::ptrdiff_t>(match.runs.size()), runs.end());
+    }
+    if (static_cast<int>(rest.size()) < options_.run_tokens) break;
+    last = run_key(last, first(rest, options_.run_tokens));
+    if (!can_be_found(last)) break;
+    if (options_.runs_have_data) runs.push_back(last);
+  }
+  if (match.num_tokens == 0) return {};
+  match.tokens.assign(tokens.begin(), tokens.begin() + match.num_tokens);
+  return match;
+}
+
+/// Which of them has the most tokens at its beginning in common with these: in the order of dictionaries it stands
+/// beside the place where these would be.
+const DiskIndex::Entry* DiskIndex::nearest(const SortedByTokens& entries, std::span<const TokenId> tokens) {
+  const auto next = entries.lower_bound(tokens);
+  if (entries.empty()) return nullptr;
+  if (next == entries.end()) return *std::prev(next);
+  if (next == entries.begin()) return *next;
+  const Entry* before = *std::prev(next);
+  return num_common(before->head.tokens, tokens) > num_common((*next)->head.tokens, tokens) ? before : *next;
+}
+
+/// The longest of them that these tokens begin with.
+const DiskIndex::Entry* DiskIndex::longest_beginning(const SortedByTokens& entries, std::span<const TokenId> tokens) {
+  for (;;) {
+    const auto next = entries.upper_bound(tokens);
+    if (next == entries.begin()) return nullptr;
+    const Entry* entry = *std::prev(next);
+    const int common = num_common(entry->head.tokens, tokens);
+    if (common == static_cast<int>(entry->head.tokens.size())) return entry;
+    tokens = first(tokens, common);  // no longer one has more in common with them
+  }
+}
+
+void DiskIndex::touch(const ContentKey& key, FileTime now) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  last_use_ = std::max(now, last_use_ + 1);
+  const bool was_leaf = leaves_.erase({found->second.used_at, key}) > 0;
+  found->second.used_at = last_use_;
+  if (was_leaf) leaves_.emplace(last_use_, key);
+  touched_.insert(key);
+}
+
+void DiskIndex::touch(const DiskMatch& match, FileTime now) {
+  if (match.snapshot) touch(*match.snapshot, now);
+  for (const ContentKey& run : std::views::reverse(match.runs)) touch(run, now);
+}
+
+void DiskIndex::touch_chain(const ContentKey& key, FileTime now) {
+  for (auto at = entries_.find(key); at != entries_.end(); at = entries_.find(at->second.head.parent)) {
+    touch(at->first, now);
+  }
+}
+
+std::vector<DiskIndex::Use> DiskIndex::take_uses(std::size_t most) {
+  std::vector<Use> uses;
+  while (!touched_.empty() && uses.size() < most) {
+    const Entry& entry = entries_.at(*touched_.begin());
+    uses.push_back({.kind = entry.head.kind, .key = entry.head.key, .used_at = entry.used_at});
+    touched_.erase(touched_.begin());
+  }
+  return uses;
+}
+
+std::optional<DiskFile> DiskIndex::take_oldest(const ContentKey& kept) {
+  auto leaf = leaves_.begin();
+  if (leaf != leaves_.end() && leaf->second == kept) ++leaf;
+  const auto foreign = foreign_.begin();
+  if (foreign != foreign_.end() && (leaf == leaves_.end() || foreign->first < leaf->first)) {
+    DiskFile file = std::move(foreign->second);
+    foreign_.erase(foreign);
+    bytes_ -= file.bytes;
+    return file;
+  }
+  if (leaf == leaves_.end()) return std::nullopt;
+  const ContentKey key = leaf->second;
+  const Entry& entry = entries_.at(key);
+  DiskFile file{.folder = folder_, .name = file_name(entry.head.kind, key), .bytes = entry.bytes};
+  remove(key);
+  return file;
+}
+
+}  // namespace redpoll::cache

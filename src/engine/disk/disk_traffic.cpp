@@ -1,0 +1,343 @@
+#include "engine/disk/disk_traffic.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include "base/log.h"
+#include "base/sha256.h"
+
+namespace redpoll::engine {
+namespace {
+
+/// Files that are read or wait to be taken in.
+constexpr int kReadAhead = 4;
+
+std::span<const TokenId> part_of(const std::vector<TokenId>& tokens, int first, int count) {
+  return std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& options, const std::string& identity,
+                                                       const DiskTrafficParts& parts, std::function<void()> on_change) {
+  std::unique_ptr<DiskTraffic> traffic(new DiskTraffic(options, parts));
+  const std::string fingerprint = traffic->fingerprint(identity);
+  traffic->root_ = cache::root_key(fingerprint);
+  const bool can_go_back = parts.pools.can_go_back(std::numeric_limits<int>::max());
+  ASSIGN_OR_RETURN(traffic->tier_, cache::DiskTier::open({.directory = options.directory,
+                                                          .max_bytes = options.max_bytes,
+                                                          .verify = options.verify,
+                                                          .fingerprint = fingerprint,
+                                                          .run_tokens = traffic->run_tokens(),
+                                                          .runs_have_data = traffic->full_group_ >= 0,
+                                                          .can_resume_anywhere = can_go_back,
+                                                          .max_queued_bytes = options.max_queued_bytes},
+                                                         std::move(on_change)));
+  parts.prompts.set_observer(traffic.get());
+  return traffic;
+}
+
+DiskTraffic::DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts& parts)
+    : options_(options), parts_(parts) {
+  for (int group = 0; group < parts_.pools.num_groups(); ++group) {
+    if (parts_.pools.kind(group) == cache::CacheKind::kAttention && parts_.pools.window(group) == 0) {
+      full_group_ = group;
+    }
+    block_bytes_.push_back(parts_.kv.block_bytes(group));
+  }
+}
+
+/// Of all that decides what bytes a file holds for its tokens.
+std::string DiskTraffic::fingerprint(const std::string& identity) const {
+  std::string text = identity + "\nblocks of " + std::to_string(parts_.pools.block_tokens()) + " tokens, runs of " +
+                     std::to_string(options_.run_blocks);
+  for (int group = 0; group < parts_.pools.num_groups(); ++group) {
+    text += "\n" + std::to_string(static_cast<int>(parts_.pools.kind(group))) + " " +
+            std::to_string(parts_.pools.window(group)) + " " +
+            std::to_string(block_bytes_[static_cast<std::size_t>(group)]);
+  }
+  return sha256_hex(text);
+}
+
+DiskTraffic::~DiskTraffic() { parts_.prompts.set_observer(nullptr); }
+
+// --- to the disk ---
+
+void DiskTraffic::on_insert(std::span<const TokenId> tokens) {
+  spills_.push_back({.tokens = {tokens.begin(), tokens.end()}, .parent = root_});
+}
+
+void DiskTraffic::on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) {
+  Spill last_chance{.tokens = {tokens.begin(), tokens.end()}, .parent = root_};
+  std::size_t budget = std::numeric_limits<std::size_t>::max();
+  if (spill(last_chance, cache, budget) != SpillResult::kDone) ++num_dropped_;
+}
+
+bool DiskTraffic::write_behind(std::size_t max_bytes) {
+  while (!spills_.empty()) {
+    const cache::SequenceCache* entry = parts_.prompts.entry_of(spills_.front().tokens);
+    if (entry != nullptr) {
+      const SpillResult result = spill(spills_.front(), *entry, max_bytes);
+      if (result != SpillResult::kDone) return result == SpillResult::kMore;
+    }
+    spills_.pop_front();
+  }
+  return false;
+}
+
+/// Writes what is not there yet of the entry: runs from the first on, then the rest.
+DiskTraffic::SpillResult DiskTraffic::spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget) {
+  const int num_runs = static_cast<int>(spill.tokens.size()) / run_tokens();
+  for (; spill.num_runs < num_runs; ++spill.num_runs) {
+    cache::StoredHead run = run_of(spill);
+    const cache::ContentKey key = run.key;
+    if (!run.parts.empty()) {
+      const SpillResult result = write(std::move(run), cache, budget);
+      if (result != SpillResult::kDone) return result;
+    }
+    spill.parent = key;
+  }
+  cache::StoredHead rest = snapshot_of(spill, cache);
+  return rest.parts.empty() ? SpillResult::kDone : write(std::move(rest), cache, budget);
+}
+
+/// The one after those that are done. Without parts if no group sees all tokens.
+cache::StoredHead DiskTraffic::run_of(const Spill& spill) const {
+  const int first = spill.num_runs * run_tokens();
+  const auto tokens = part_of(spill.tokens, first, run_tokens());
+  cache::StoredHead head{.kind = cache::StoredKind::kRun,
+                         .key = cache::run_key(spill.parent, tokens),
+                         .parent = spill.parent,
+                         .first_token = first,
+                         .tokens = {tokens.begin(), tokens.end()},
+                         .parts = {}};
+  if (full_group_ >= 0) {
+    head.parts.push_back(
+        {.group = full_group_, .first_block = spill.num_runs * options_.run_blocks, .num_blocks = options_.run_blocks});
+  }
+  return head;
+}
+
+/// Without parts if the runs hold all that there is.
+cache::StoredHead DiskTraffic::snapshot_of(const Spill& spill, const cache::SequenceCache& cache) const {
+  const int num_tokens = static_cast<int>(spill.tokens.size());
+  const int first = spill.num_runs * run_tokens();
+  const auto tokens = part_of(spill.tokens, first, num_tokens - first);
+  cache::StoredHead head{.kind = cache::StoredKind::kSnapshot,
+                         .key = cache::snapshot_key(spill.parent, tokens),
+                         .parent = spill.parent,
+                         .first_token = first,
+                         .tokens = {tokens.begin(), tokens.end()},
+                         .parts = {}};
+  const int block_tokens = parts_.pools.block_tokens();
+  for (int group = 0; group < cache.num_groups(); ++group) {
+    const bool is_state = cache.kind(group) == cache::CacheKind::kRecurrent;
+    const int end = is_state ? 1 : (num_tokens + block_tokens - 1) / block_tokens;
+    const int begin = group == full_group_ ? first / block_tokens : cache.num_left_behind(group);
+    if (begin < end) head.parts.push_back({.group = group, .first_block = begin, .num_blocks = end - begin});
+  }
+  return head;
+}
+
+/// Copies the blocks and queues the file, unless it is there or on its way.
+DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache::SequenceCache& cache,
+                                            std::size_t& budget) {
+  if (tier_->holds(head.kind, head.key)) return SpillResult::kDone;
+  if (budget == 0) return SpillResult::kMore;
+  const std::size_t num_bytes = bytes_of(head.parts);
+  const std::size_t queued = tier_->queued_bytes();
+  if (queued > 0 && queued + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
+  std::vector<std::byte> payload(num_bytes);
+  std::span<std::byte> rest = payload;
+  for (const auto& [group, first_block, num_blocks] : head.parts) {
+    const std::size_t bytes = block_bytes_[static_cast<std::size_t>(group)];
+    for (int i = first_block; i < first_block + num_blocks; ++i, rest = rest.subspan(bytes)) {
+      parts_.kv.read_block(group, cache.table(group)[static_cast<std::size_t>(i)], rest.first(bytes));
+    }
+  }
+  budget -= std::min(budget, num_bytes);
+  (void)tier_->write(std::move(head), std::move(payload));  // what it refuses it counts
+  return SpillResult::kDone;
+}
+
+std::size_t DiskTraffic::bytes_of(const std::vector<cache::StoredPart>& parts) const {
+  std::size_t bytes = 0;
+  for (const cache::StoredPart& part : parts) {
+    bytes += static_cast<std::size_t>(part.num_blocks) * block_bytes_[static_cast<std::size_t>(part.group)];
+  }
+  return bytes;
+}
+
+void DiskTraffic::flush() noexcept {
+  try {
+    if (write_all()) return;
+    log_warn("the engine stops before all of the prompt cache is on disk");
+  } catch (const std::exception& error) {
+    log_warn("the engine stops before all of the prompt cache is on disk", {{"reason", error.what()}});
+  }
+}
+
+bool DiskTraffic::write_all() {
+  const Clock::TimePoint deadline = parts_.clock.now() + options_.flush_limit;
+  while (write_behind(std::numeric_limits<std::size_t>::max()) || !spills_.empty()) {
+    if (!tier_->flush(deadline)) return false;
+  }
+  return tier_->flush(deadline);
+}
+
+SsdCacheStats DiskTraffic::stats() const {
+  SsdCacheStats stats{.tier = tier_->stats(), .restore_ms_last = last_restore_ms_};
+  stats.tier.dropped += num_dropped_;
+  return stats;
+}
+
+// --- from the disk ---
+
+void DiskTraffic::restore(int num_places) {
+  take_restored();
+  for (const auto& sequence : parts_.scheduler.sequences()) {
+    if (num_places <= 0) break;
+    if (sequence->state != SequenceState::kWaiting || !sequence->can_run()) continue;
+    if (!sequence->has_asked_disk) consider(*sequence);
+    if (!sequence->waits_for_disk) --num_places;
+  }
+}
+
+/// Whether the disk has more for the sequence than memory.
+void DiskTraffic::consider(Sequence& sequence) {
+  const Scheduler& scheduler = parts_.scheduler;
+  if (!scheduler.may_use_prompt_cache(sequence) || !scheduler.may_start(sequence)) return;
+  if (!restoration_ && !scheduler.has_room_to_start(sequence)) return;
+  const int most = sequence.num_tokens() - 1;
+  cache::DiskTier::Match match = tier_->find(sequence.tokens, most);
+  if (match.num_tokens < parts_.prompts.find(sequence.tokens, most) + options_.least_tokens) {
+    sequence.has_asked_disk = true;
+  } else if (restoration_) {
+    sequence.waits_for_disk = true;  // until that is there: maybe it is what this one wants
+  } else {
+    sequence.has_asked_disk = true;
+    sequence.waits_for_disk = begin(sequence, std::move(match));
+  }
+}
+
+/// False if there is no room for it.
+bool DiskTraffic::begin(const Sequence& sequence, cache::DiskTier::Match match) {
+  const int num_tokens = static_cast<int>(match.tokens.size());
+  std::optional<cache::SequenceCache> cache;
+  int num_lent_runs = 0;
+  do {
+    const cache::PromptCache::Lender lender = parts_.prompts.longest(match.tokens);
+    num_lent_runs = std::min(lender.num_tokens / run_tokens(), static_cast<int>(match.runs.size()));
+    cache = cache::SequenceCache::to_be_filled(parts_.pools, num_tokens, lender.cache, num_lent_runs * run_tokens());
+  } while (!cache && parts_.prompts.evict());
+  if (!cache) return false;
+  tier_->touch(match);
+  const int num_files = static_cast<int>(match.runs.size()) - num_lent_runs + (match.snapshot ? 1 : 0);
+  restoration_.emplace(Restoration{.sequence = sequence.arrival,
+                                   .cache = std::move(*cache),
+                                   .match = std::move(match),
+                                   .num_lent_runs = num_lent_runs,
+                                   .first_read = next_read_,
+                                   .num_files = num_files,
+                                   .started_at = parts_.clock.now()});
+  ask_for_files();
+  return true;
+}
+
+void DiskTraffic::ask_for_files() {
+  Restoration& now = *restoration_;
+  for (; now.num_asked < std::min(now.num_filled + kReadAhead, now.num_files); ++now.num_asked) {
+    const auto run = static_cast<std::size_t>(now.num_lent_runs + now.num_asked);
+    if (run < now.match.runs.size()) {
+      tier_->read(next_read_++, cache::StoredKind::kRun, now.match.runs[run]);
+    } else {
+      tier_->read(next_read_++, cache::StoredKind::kSnapshot, *now.match.snapshot);
+    }
+  }
+}
+
+void DiskTraffic::take_restored() {
+  for (const cache::DiskTier::Restored& restored : tier_->take_restored()) {
+    if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
+    const Status filled = restored.file ? fill(*restored.file) : std::unexpected(restored.file.error());
+    if (!filled) {
+      if (filled.error().code != ErrorCode::kNotFound) {
+        log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});
+      }
+      finish(restoration_->num_filled);
+      continue;
+    }
+    if (++restoration_->num_filled == restoration_->num_files) {
+      finish(restoration_->num_files);
+    } else {
+      ask_for_files();
+    }
+  }
+}
+
+/// Of the file that is filled in next, as this engine would have written it.
+cache::StoredHead DiskTraffic::awaited_head() const {
+  const Restoration& now = *restoration_;
+  Spill spill{.tokens = now.match.tokens, .num_runs = now.num_lent_runs + now.num_filled, .parent = root_};
+  const auto run = static_cast<std::size_t>(spill.num_runs);
+  if (run < now.match.runs.size()) {
+    if (run > 0) spill.parent = now.match.runs[run - 1];
+    return run_of(spill);
+  }
+  spill.num_runs = 0;
+  for (const int num_runs = static_cast<int>(spill.tokens.size()) / run_tokens(); spill.num_runs < num_runs;) {
+    spill.parent = run_of(spill).key;
+    ++spill.num_runs;
+  }
+  return snapshot_of(spill, now.cache);
+}
+
+/// Writes what the file holds to the blocks that wait for it.
+Status DiskTraffic::fill(const cache::StoredFile& file) {
+  const cache::SequenceCache& cache = restoration_->cache;
+  const cache::StoredHead awaited = awaited_head();
+  if (file.head != awaited || file.payload.size() != bytes_of(awaited.parts)) {
+    return fail(ErrorCode::kCorruptFile, "it does not hold what its name says, as this model's cache has it");
+  }
+  std::span<const std::byte> rest = file.payload;
+  for (const auto& [group, first_block, num_blocks] : awaited.parts) {
+    const auto table = cache.table(group);
+    const std::size_t bytes = block_bytes_[static_cast<std::size_t>(group)];
+    for (int i = first_block; i < first_block + num_blocks; ++i, rest = rest.subspan(bytes)) {
+      parts_.kv.write_block(group, table[static_cast<std::size_t>(i)], rest.first(bytes));
+    }
+  }
+  return {};
+}
+
+/// The files that came make an entry: all of them, or the first runs where a cache can be resumed anywhere.
+void DiskTraffic::finish(int num_files_filled) {
+  Restoration now = std::move(*restoration_);
+  end_restoration();
+  int num_tokens = now.cache.num_computed();
+  if (num_files_filled < now.num_files) {
+    const bool can_go_back = parts_.pools.can_go_back(num_tokens);
+    num_tokens = can_go_back ? (now.num_lent_runs + num_files_filled) * run_tokens() : 0;
+    now.cache.truncate(num_tokens);
+  }
+  if (num_tokens > 0) {
+    parts_.prompts.insert(part_of(now.match.tokens, 0, num_tokens), std::move(now.cache));
+    parts_.prompts.settle();
+  }
+  last_restore_ms_ = milliseconds_between(now.started_at, parts_.clock.now());
+}
+
+/// Whoever was held back may start, or ask for files of its own.
+void DiskTraffic::end_restoration() {
+  restoration_.reset();
+  for (const auto& sequence : parts_.scheduler.sequences()) sequence->waits_for_disk = false;
+}
+
+void DiskTraffic::abort() {
+  spills_.clear();
+  if (restoration_) end_restoration();
+}
+
+}  // namespace redpoll::engine

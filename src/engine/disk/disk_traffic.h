@@ -1,0 +1,118 @@
+// DiskTraffic: what goes between the prompt cache and its disk tier. Entries that are new are copied out and written
+// behind the requests; entries that are given up are copied out at once, as far as there is room to wait; and for a
+// sequence about to start, of whose prompt the disk has more than memory, files are read into a new entry while the
+// sequence is held back and others run. One restoration at a time, so that those who want the same tokens find them in
+// memory when their turn comes, and no more than a few files' bytes are ever on their way.
+//
+// Knows blocks and bytes; no files, which are the tier's, and no rules of scheduling.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/disk_tier.h"
+#include "cache/kv_cache.h"
+#include "cache/prompt_cache.h"
+#include "engine/disk/ssd_cache.h"
+#include "engine/scheduler.h"
+
+namespace redpoll::engine {
+
+/// Of the engine; all must outlive the traffic.
+struct DiskTrafficParts {
+  cache::KvCache& kv;
+  cache::CachePools& pools;
+  cache::PromptCache& prompts;
+  Scheduler& scheduler;
+  const Clock& clock;
+};
+
+/// Used by the engine thread only.
+class DiskTraffic final : public cache::PromptCacheObserver {
+ public:
+  /// Opens the tier. `identity`: see LoadedModel. `on_change` is called from the tier's thread when there is something
+  /// to take in or room for more to write.
+  [[nodiscard]] static Result<std::unique_ptr<DiskTraffic>> open(const SsdCacheOptions& options,
+                                                                 const std::string& identity,
+                                                                 const DiskTrafficParts& parts,
+                                                                 std::function<void()> on_change);
+  ~DiskTraffic() override;
+  DiskTraffic(const DiskTraffic&) = delete;
+  DiskTraffic& operator=(const DiskTraffic&) = delete;
+
+  void on_insert(std::span<const TokenId> tokens) override;
+  void on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) override;
+
+  /// Before a step is scheduled, in which `num_places` sequences may start: takes in what was read, and holds back
+  /// those for which more is on disk than in memory.
+  void restore(int num_places);
+  /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
+  bool write_behind(std::size_t max_bytes);
+  /// What is in the cache's blocks is not known any more.
+  void abort();
+  /// Writes all that is to be written, as far as SsdCacheOptions::flush_limit allows.
+  void flush() noexcept;
+
+  /// Files that are being read into blocks which nobody else knows of.
+  [[nodiscard]] bool is_restoring() const { return restoration_.has_value(); }
+  [[nodiscard]] SsdCacheStats stats() const;
+
+ private:
+  /// Tokens of an entry and how much of it is known to be on its way to the disk.
+  struct Spill {
+    std::vector<TokenId> tokens;
+    int num_runs = 0;
+    cache::ContentKey parent{};  // key of the last of them
+  };
+  enum class SpillResult { kDone, kNoRoom, kMore };
+  struct Restoration {
+    std::uint64_t sequence = 0;  // its arrival
+    cache::SequenceCache cache;
+    cache::DiskTier::Match match;
+    int num_lent_runs = 0;         // which memory has
+    std::uint64_t first_read = 0;  // id of the read of its first file
+    int num_files = 0;
+    int num_asked = 0;
+    int num_filled = 0;
+    Clock::TimePoint started_at;
+  };
+
+  DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts& parts);
+  [[nodiscard]] std::string fingerprint(const std::string& identity) const;
+  [[nodiscard]] bool write_all();
+  void consider(Sequence& sequence);
+  [[nodiscard]] bool begin(const Sequence& sequence, cache::DiskTier::Match match);
+  void ask_for_files();
+  void take_restored();
+  [[nodiscard]] Status fill(const cache::StoredFile& file);
+  void finish(int num_files_filled);
+  void end_restoration();
+  [[nodiscard]] SpillResult spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget);
+  [[nodiscard]] SpillResult write(cache::StoredHead head, const cache::SequenceCache& cache, std::size_t& budget);
+  [[nodiscard]] cache::StoredHead run_of(const Spill& spill) const;
+  [[nodiscard]] cache::StoredHead snapshot_of(const Spill& spill, const cache::SequenceCache& cache) const;
+  [[nodiscard]] cache::StoredHead awaited_head() const;
+  [[nodiscard]] std::size_t bytes_of(const std::vector<cache::StoredPart>& parts) const;
+  [[nodiscard]] int run_tokens() const { return options_.run_blocks * parts_.pools.block_tokens(); }
+
+  SsdCacheOptions options_;
+  DiskTrafficParts parts_;
+  std::unique_ptr<cache::DiskTier> tier_;
+  cache::ContentKey root_{};
+  int full_group_ = -1;                   // that sees all tokens; -1: none
+  std::vector<std::size_t> block_bytes_;  // by group
+  std::deque<Spill> spills_;              // oldest first
+  std::optional<Restoration> restoration_;
+  std::uint64_t next_read_ = 0;
+  double last_restore_ms_ = 0;
+  std::uint64_t num_dropped_ = 0;
+};
+
+}  // namespace redpoll::engine
