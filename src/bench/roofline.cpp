@@ -228,6 +228,11 @@ Peaks peaks_of(Variant variant) {
 
 }  // namespace
 
+double measure_read_gb_per_s(int num_threads) {
+  ThreadTeam team(num_threads);
+  return measure_reading(team);
+}
+
 Roofline measure_roofline(Variant variant, int num_threads) {
   ThreadTeam team(num_threads);
   const Peaks peaks = peaks_of(variant);

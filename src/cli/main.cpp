@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   redpoll::cli::add_cache(command_line);
   redpoll::cli::add_models(command_line);
   redpoll::cli::add_doctor(command_line);
+  redpoll::cli::add_fit(command_line);
   redpoll::cli::add_version(command_line);
   return command_line.run(std::vector<std::string>(argv + 1, argv + argc));
 }

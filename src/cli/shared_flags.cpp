@@ -29,10 +29,20 @@ void add_model_flag(FlagSet& flags, std::string& model) {
   flags.take_argument("MODEL", "--model");
 }
 
+void add_max_batch_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.whole("--max-batch", settings.max_batch, {1, 256}, "Sequences computed in one step");
+}
+
+void add_memory_budget_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
+      .or_else("75 % of memory")
+      .value_name = "GB";
+}
+
 void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching) {
   flags.group("Engine");
   if (batching == Batching::kMany) {
-    flags.whole("--max-batch", settings.max_batch, {1, 256}, "Sequences computed in one step");
+    add_max_batch_flag(flags, settings);
     flags.whole("--max-queue", settings.max_queue, {1, 100'000}, "Requests that may wait; more are refused with 429");
     flags
         .whole("--step-tokens", settings.step_tokens, {16, 65'536},
@@ -41,9 +51,7 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   }
   flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
       .or_else("the model's, as memory allows");
-  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
-      .or_else("75 % of memory")
-      .value_name = "GB";
+  add_memory_budget_flag(flags, settings);
   if (batching == Batching::kMany) {
     flags
         .number("--prompt-cache", settings.prompt_cache_gb, {0, 1e6},

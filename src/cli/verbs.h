@@ -14,6 +14,7 @@ void add_bench_serve(CommandLine& command_line);
 void add_cache(CommandLine& command_line);
 void add_models(CommandLine& command_line);
 void add_doctor(CommandLine& command_line);
+void add_fit(CommandLine& command_line);
 void add_version(CommandLine& command_line);
 
 }  // namespace redpoll::cli

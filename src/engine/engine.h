@@ -15,6 +15,7 @@
 #include "cache/prompt_cache.h"
 #include "engine/context_limit.h"
 #include "engine/disk/ssd_cache.h"
+#include "engine/fit/model_footprint.h"
 #include "engine/request.h"
 #include "engine/stats/cache_explanation.h"
 
@@ -98,6 +99,7 @@ struct EngineStats {
   cache::PromptCacheStats prompt_cache;
   std::optional<SsdCacheStats> ssd_cache;
   std::size_t weight_bytes = 0;
+  ModelFootprint footprint;
   std::size_t step_bytes = 0;  // activations and logits of a full step, estimated
   std::size_t memory_budget_bytes = 0;
   ContextLimit context;

@@ -40,15 +40,6 @@ std::vector<std::size_t> bytes_per_block(const MemoryPlan& plan) {
   return bytes;
 }
 
-/// Of all blocks.
-std::size_t cache_bytes(const MemoryPlan& plan) {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
-    bytes += static_cast<std::size_t>(plan.num_blocks[i]) * plan.groups[i].bytes_per_block;
-  }
-  return bytes;
-}
-
 /// None for the exact tier: mlx-lm computes every prompt from its beginning.
 bool keeps_prompts(const EngineOptions& options) { return options.prompt_cache_bytes > 0 && !options.exact; }
 
@@ -83,6 +74,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
     stats_.kv_bytes_total += static_cast<std::size_t>(num_blocks) * bytes_per_block;
   }
   stats_.weight_bytes = info.weight_bytes;
+  stats_.footprint = footprint_of(info, plan.groups, options.block_tokens);
   stats_.step_bytes = plan.step_bytes;
   stats_.memory_budget_bytes = plan.budget_bytes;
   stats_.context = {.tokens = plan.max_context, .model_tokens = info.context_length};
@@ -102,7 +94,10 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
   try {
     ASSIGN_OR_RETURN(LoadedModel loaded, loader());
     if (const auto warning = budget_warning(options.memory_budget_bytes, available_memory_bytes())) log_warn(*warning);
-    ASSIGN_OR_RETURN(const MemoryPlan plan, plan_memory(memory_request(loaded.info(), *loaded.kernels, options)));
+    const models::ModelInfo info = loaded.info();
+    const ModelFootprint footprint =
+        footprint_of(info, group_costs(info, *loaded.kernels, options.block_tokens), options.block_tokens);
+    ASSIGN_OR_RETURN(const MemoryPlan plan, plan_memory(memory_request(footprint, options)));
     if (options.exact) RETURN_IF_ERROR(check_whole_chunks(plan, options.block_tokens));
     const std::string identity = loaded.identity;
     std::unique_ptr<EngineLoop> loop(new EngineLoop(options, plan, std::move(loaded), mailbox, clock));

@@ -66,7 +66,7 @@ Blocks window_blocks(const MemoryRequest& request, int num_sequences, int contex
 }
 
 std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
-  const std::size_t cache_bytes = bytes_of(request, least_blocks(request, context));
+  const std::size_t cache_bytes = least_cache_bytes(request, context);
   return fail(ErrorCode::kInvalidArgument,
               "the model does not fit: weights take " + in_mib(request.weight_bytes) +
                   ", the activations and logits of a step " + in_mib(request.step_bytes) + " and a cache of " +
@@ -170,7 +170,9 @@ std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t 
          " that this process may use; lower --memory-budget, or it may be ended for want of memory";
 }
 
-std::size_t default_memory_budget() { return available_memory_bytes() / 4 * 3; }
+std::size_t budget_of(std::size_t memory_bytes) { return memory_bytes / 4 * 3; }
+
+std::size_t default_memory_budget() { return budget_of(available_memory_bytes()); }
 
 Result<MemoryPlan> plan_memory(MemoryRequest request) {
   if (request.budget_bytes == 0) request.budget_bytes = default_memory_budget();
@@ -187,7 +189,7 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const std::size_t without_cache = request.weight_bytes + request.step_bytes;
   if (without_cache > request.budget_bytes) return does_not_fit(request, least);
   const std::size_t cache_bytes = request.budget_bytes - without_cache;
-  if (bytes_of(request, least_blocks(request, least)) > cache_bytes) return does_not_fit(request, least);
+  if (least_cache_bytes(request, least) > cache_bytes) return does_not_fit(request, least);
 
   MemoryPlan plan{.budget_bytes = request.budget_bytes,
                   .step_bytes = request.step_bytes,
@@ -207,6 +209,18 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   }
   for (int& num_blocks : plan.num_blocks) num_blocks = std::min(num_blocks, INT32_MAX / request.block_tokens);
   return plan;
+}
+
+std::size_t least_cache_bytes(const MemoryRequest& request, int context) {
+  return bytes_of(request, least_blocks(request, context));
+}
+
+std::size_t cache_bytes(const MemoryPlan& plan) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+    bytes += static_cast<std::size_t>(plan.num_blocks[i]) * plan.groups[i].bytes_per_block;
+  }
+  return bytes;
 }
 
 Status check_whole_chunks(const MemoryPlan& plan, int block_tokens) {

@@ -61,13 +61,20 @@ struct MemoryPlan {
 /// the numbers and the flag to change, when not even one sequence fits.
 [[nodiscard]] Result<MemoryPlan> plan_memory(MemoryRequest request);
 
+/// What a sequence of `context` tokens takes of the cache at least: that which must fit for plan_memory not to fail.
+[[nodiscard]] std::size_t least_cache_bytes(const MemoryRequest& request, int context);
+/// All blocks of a plan.
+[[nodiscard]] std::size_t cache_bytes(const MemoryPlan& plan);
+
 /// The exact tier takes a chunk of a prompt whole or not at all: kInvalidArgument if a window has no room for one.
 [[nodiscard]] Status check_whole_chunks(const MemoryPlan& plan, int block_tokens);
 
 /// Something to warn of: a budget above what this process may use. 0 stands for the default.
 [[nodiscard]] std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t available_bytes);
 
-/// 75 % of what this process may use.
+/// 75 % of a machine's memory.
+[[nodiscard]] std::size_t budget_of(std::size_t memory_bytes);
+/// That of what this process may use.
 [[nodiscard]] std::size_t default_memory_budget();
 
 }  // namespace redpoll::engine

@@ -1,15 +1,16 @@
 #include "engine/model_memory.h"
 
 #include <memory>
+#include <utility>
 
 #include "cache/kv_cache.h"
+#include "engine/fit/fit.h"
 #include "kernels/sizing_kernels.h"
 #include "models/registry.h"
 
 namespace redpoll::engine {
-namespace {
 
-std::vector<GroupCost> costs_of(const models::ModelInfo& info, const kernels::Kernels& kernels, int block_tokens) {
+std::vector<GroupCost> group_costs(const models::ModelInfo& info, const kernels::Kernels& kernels, int block_tokens) {
   std::vector<GroupCost> costs;
   for (const cache::CacheGroup& group : cache::make_cache_groups(info.layers)) {
     costs.push_back({.kind = group.kind,
@@ -19,49 +20,57 @@ std::vector<GroupCost> costs_of(const models::ModelInfo& info, const kernels::Ke
   return costs;
 }
 
-}  // namespace
+ModelFootprint footprint_of(const models::ModelInfo& info, std::vector<GroupCost> groups, int block_tokens) {
+  return {.model_type = info.model_type,
+          .weight_bytes = info.weight_bytes,
+          .weight_bytes_per_token = info.weight_bytes_per_token.all,
+          .expert_bytes_per_token = info.weight_bytes_per_token.experts,
+          .groups = std::move(groups),
+          .block_tokens = block_tokens,
+          .context_length = info.context_length,
+          .vocab_size = info.vocab_size,
+          .activations_per_token = info.activations_per_token};
+}
 
-MemoryRequest memory_request(const models::ModelInfo& info, const kernels::Kernels& kernels,
-                             const EngineOptions& options) {
-  const int context = options.context_length > 0 ? options.context_length : info.context_length;
+MemoryRequest memory_request(const ModelFootprint& footprint, const EngineOptions& options) {
+  CHECK(footprint.block_tokens == options.block_tokens, "a footprint is of blocks as the engine has them");
+  const int context = options.context_length > 0 ? options.context_length : footprint.context_length;
   const std::size_t disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0;  // and as much read
   return {.budget_bytes = options.memory_budget_bytes,
-          .weight_bytes = info.weight_bytes,
+          .weight_bytes = footprint.weight_bytes,
           .step_bytes = disk_bytes + step_bytes({.step_tokens = options.step_tokens,
                                                  .max_batch = options.max_batch,
                                                  .context = context,
-                                                 .vocab_size = info.vocab_size,
-                                                 .activations_per_token = info.activations_per_token}),
-          .groups = costs_of(info, kernels, options.block_tokens),
+                                                 .vocab_size = footprint.vocab_size,
+                                                 .activations_per_token = footprint.activations_per_token}),
+          .groups = footprint.groups,
           .block_tokens = options.block_tokens,
-          .model_context = info.context_length,
+          .model_context = footprint.context_length,
           .context_length = options.context_length,
           .max_batch = options.max_batch,
           .step_tokens = options.step_tokens,
           .prompt_cache_bytes = options.exact ? 0 : options.prompt_cache_bytes};
 }
 
-Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const EngineOptions& options) {
-  const kernels::SizingKernels sizing;
+Result<ModelFootprint> footprint_of(const checkpoint::Checkpoint& checkpoint, const kernels::KernelOptions& options,
+                                    int block_tokens) {
+  const std::unique_ptr<kernels::Kernels> kernels = kernels::make_kernels(options);
+  const kernels::SizingKernels sizing(*kernels);
   ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model, models::make_model(checkpoint, sizing));
   const models::ModelInfo& info = model->info();
-  const std::unique_ptr<kernels::Kernels> kernels = kernels::make_kernels({.num_threads = 1});
-  const MemoryRequest request = memory_request(info, *kernels, options);
-  ModelOutlook outlook{.model_type = info.model_type,
-                       .weight_bytes = info.weight_bytes,
-                       .model_context = info.context_length,
+  return footprint_of(info, group_costs(info, *kernels, block_tokens), block_tokens);
+}
+
+Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const EngineOptions& options) {
+  ASSIGN_OR_RETURN(const ModelFootprint footprint, footprint_of(checkpoint, {.num_threads = 1}, options.block_tokens));
+  const SequenceCost cost = sequence_cost(footprint);
+  ModelOutlook outlook{.model_type = footprint.model_type,
+                       .weight_bytes = footprint.weight_bytes,
+                       .kv_bytes_per_token = cost.bytes_per_token,
+                       .fixed_bytes = cost.fixed_bytes,
+                       .model_context = footprint.context_length,
                        .plan = {}};
-  for (const GroupCost& cost : request.groups) {
-    if (cost.kind == cache::CacheKind::kRecurrent) {
-      outlook.fixed_bytes += cost.bytes_per_block;
-    } else if (cost.window > 0) {
-      const int num_blocks = cache::blocks_spanned(cost.window, options.block_tokens);
-      outlook.fixed_bytes += static_cast<std::size_t>(num_blocks) * cost.bytes_per_block;
-    } else {
-      outlook.kv_bytes_per_token += cost.bytes_per_block / static_cast<std::size_t>(options.block_tokens);
-    }
-  }
-  ASSIGN_OR_RETURN(outlook.plan, plan_memory(request));
+  ASSIGN_OR_RETURN(outlook.plan, plan_memory(memory_request(footprint, options)));
   return outlook;
 }
 

@@ -88,6 +88,22 @@ Status parse_target(Request& request) {
   return {};
 }
 
+Result<std::vector<QueryField>> parse_query(std::string_view target) {
+  std::vector<QueryField> fields;
+  const std::size_t mark = target.find('?');
+  std::string_view rest = mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
+  while (!rest.empty()) {
+    const std::string_view field = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(field.size() + 1, rest.size()));
+    if (field.empty()) continue;
+    const std::size_t equals = std::min(field.find('='), field.size());
+    ASSIGN_OR_RETURN(std::string name, percent_decode(field.substr(0, equals)));
+    ASSIGN_OR_RETURN(std::string value, percent_decode(field.substr(std::min(equals + 1, field.size()))));
+    fields.emplace_back(std::move(name), std::move(value));
+  }
+  return fields;
+}
+
 std::string choose_request_id(std::string_view proposed) {
   if (is_sane_id(proposed)) return std::string(proposed);
   std::array<unsigned char, 12> random{};

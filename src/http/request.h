@@ -42,9 +42,14 @@ struct Request {
 /// Undoes %XX; kInvalidArgument when a '%' is not followed by two hex digits or the result is not UTF-8.
 [[nodiscard]] Result<std::string> percent_decode(std::string_view text);
 
-/// Fills the path of `request` from its target; kInvalidArgument for anything but "/path", "/path?query" and "*". No
-/// route reads a query.
+/// Fills the path of `request` from its target; kInvalidArgument for anything but "/path", "/path?query" and "*". What
+/// the query says is parse_query's business.
 [[nodiscard]] Status parse_target(Request& request);
+
+using QueryField = std::pair<std::string, std::string>;
+/// The fields of a target's query, decoded, in their order: "/fit?context=8192&x" has ("context", "8192") and ("x",
+/// ""). Fails as percent_decode does.
+[[nodiscard]] Result<std::vector<QueryField>> parse_query(std::string_view target);
 
 /// `proposed` if it is 1 to 128 characters of A-Z a-z 0-9 . _ : -, else a fresh random "req_<24 hex digits>".
 [[nodiscard]] std::string choose_request_id(std::string_view proposed);

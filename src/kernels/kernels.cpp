@@ -2,6 +2,10 @@
 
 namespace redpoll::kernels {
 
+std::size_t Kernels::matrix_bytes(const MatrixWeights& weights) const {
+  return weights.weight.size() + weights.scales.size() + weights.biases.size();
+}
+
 std::vector<mx::array*> StateStorage::pools() {
   if (memory.ndim() == 0) return {&convolution};  // a layer without a memory
   return {&convolution, &memory};

@@ -35,6 +35,8 @@ class Kernels {
   [[nodiscard]] virtual bool takes_small_floats() const { return false; }
 
   [[nodiscard]] virtual std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const = 0;
+  /// What the matrix takes, each expert's too: as stored, unless a kernel set lays it out in another way.
+  [[nodiscard]] virtual std::size_t matrix_bytes(const MatrixWeights& weights) const;
   /// matrix->multiply(x) of each matrix, to the bit: together, because what they have in common need be done once.
   [[nodiscard]] virtual std::vector<mx::array> multiply_all(const mx::array& x,
                                                             std::span<const Matrix* const> matrices) const = 0;

@@ -123,6 +123,10 @@ std::shared_ptr<const Matrix> ProfilingKernels::make_matrix(MatrixWeights weight
   return std::make_shared<ProfiledMatrix>(measured_->make_matrix(std::move(weights)), profile_, type, met);
 }
 
+std::size_t ProfilingKernels::matrix_bytes(const MatrixWeights& weights) const {
+  return measured_->matrix_bytes(weights);
+}
+
 std::vector<mx::array> ProfilingKernels::multiply_all(const mx::array& x,
                                                       std::span<const Matrix* const> matrices) const {
   std::vector<const Matrix*> inner;

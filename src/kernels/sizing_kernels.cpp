@@ -5,11 +5,10 @@
 namespace redpoll::kernels {
 namespace {
 
-std::size_t bytes_of(const MatrixWeights& w) { return w.weight.size() + w.scales.size() + w.biases.size(); }
-
 class SizedMatrix final : public Matrix {
  public:
-  explicit SizedMatrix(const MatrixWeights& w) : Matrix(w.out_features, w.in_features), num_bytes_(bytes_of(w)) {}
+  SizedMatrix(const MatrixWeights& w, std::size_t num_bytes)
+      : Matrix(w.out_features, w.in_features), num_bytes_(num_bytes) {}
 
   [[nodiscard]] mx::array multiply(const mx::array& x) const override {
     CHECK(false, "a model that was built for its size computes nothing");
@@ -24,24 +23,25 @@ class SizedMatrix final : public Matrix {
 
 class SizedExperts final : public Experts {
  public:
-  explicit SizedExperts(std::span<const MatrixWeights> weights) : Experts(weights) {
-    for (const MatrixWeights& one : weights) num_bytes_ += bytes_of(one);
-  }
+  SizedExperts(std::span<const MatrixWeights> weights, std::size_t num_bytes)
+      : Experts(weights), num_bytes_(num_bytes) {}
 
   [[nodiscard]] std::size_t num_bytes() const override { return num_bytes_; }
 
  private:
-  std::size_t num_bytes_ = 0;
+  std::size_t num_bytes_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Matrix> SizingKernels::make_matrix(MatrixWeights weights) const {
-  return std::make_shared<SizedMatrix>(weights);
+  return std::make_shared<SizedMatrix>(weights, like_.matrix_bytes(weights));
 }
 
 std::shared_ptr<const Experts> SizingKernels::make_experts(std::vector<MatrixWeights> weights) const {
-  return std::make_shared<SizedExperts>(weights);
+  std::size_t num_bytes = 0;
+  for (const MatrixWeights& one : weights) num_bytes += like_.matrix_bytes(one);
+  return std::make_shared<SizedExperts>(weights, num_bytes);
 }
 
 }  // namespace redpoll::kernels

@@ -42,7 +42,8 @@ class DecoderModel final : public Model {
                const DecoderOptions& options = {})
       : info_(describe(config)),
         options_(options),
-        embed_tokens_(root["model"]["embed_tokens"], config.vocab_size, config.hidden_size),
+        embed_tokens_(root["model"]["embed_tokens"], config.vocab_size, config.hidden_size,
+                      config.tie_word_embeddings ? nn::TableUse::kRowsAndHead : nn::TableUse::kRows),
         norm_(make_norm(root["model"][options.norm_name], config, options)) {
     const nn::Scope layers = root["model"]["layers"];
     layers_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
@@ -56,6 +57,7 @@ class DecoderModel final : public Model {
       root["lm_head"].ignore();  // some exporters write the tied table twice
     }
     info_.weight_bytes = root.loaded_bytes();
+    info_.weight_bytes_per_token = root.bytes_per_token();
   }
 
   [[nodiscard]] const ModelInfo& info() const override { return info_; }

@@ -129,7 +129,7 @@ struct LayerInputs {
         embed_tokens_per_layer(
             scope["embed_tokens_per_layer"],
             config.vocab_size_per_layer_input > 0 ? config.vocab_size_per_layer_input : config.vocab_size,
-            num_layers * size),
+            num_layers * size, nn::TableUse::kRows),
         per_layer_model_projection(scope["per_layer_model_projection"], config.hidden_size, num_layers * size),
         per_layer_projection_norm(scope["per_layer_projection_norm"], size, static_cast<float>(config.rms_norm_eps)) {}
 

@@ -9,6 +9,7 @@
 
 #include "cache/cache_groups.h"
 #include "nn/forward_context.h"
+#include "nn/parameters.h"
 
 namespace redpoll::models {
 
@@ -23,6 +24,7 @@ struct ModelInfo {
   /// Numbers that a forward pass holds for each token where it holds most, without logits and cache.
   std::size_t activations_per_token = 0;
   std::size_t weight_bytes = 0;
+  nn::BytesPerToken weight_bytes_per_token = {};  // of these
 };
 
 /// Built, used and destroyed on the engine thread.

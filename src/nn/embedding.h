@@ -6,9 +6,14 @@
 
 namespace redpoll::nn {
 
+enum class TableUse { kRows, kRowsAndHead };
+
 class Embedding {
  public:
-  Embedding(const Scope& scope, int vocab_size, int hidden_size) : table_(scope.matrix(vocab_size, hidden_size)) {}
+  Embedding(const Scope& scope, int vocab_size, int hidden_size, TableUse use)
+      : table_(scope.matrix(vocab_size, hidden_size)) {
+    if (use == TableUse::kRows && table_) scope.count_looked_up(table_->num_bytes(), vocab_size);
+  }
 
   /// The batch's tokens -> (tokens, hidden_size)
   [[nodiscard]] mx::array operator()(const kernels::RaggedBatch& batch) const {

@@ -8,11 +8,13 @@ SparseMoe::SparseMoe(const Scope& scope, const MoeOptions& options)
     : gate_(scope[options.router], options.hidden_size, options.num_experts, options.bias), routing_(options.routing) {
   experts_.activation = options.activation;
   const Scope experts = scope["experts"];
+  const std::size_t before = scope.loaded_bytes();
   if (experts.has("gate_up_proj") || experts.has("gate_up_proj_blocks")) {
     load_fused(experts, options);
   } else {
     load_each(scope, options);
   }
+  scope.count_experts(scope.loaded_bytes() - before, options.routing.top_k, options.num_experts);
 }
 
 void SparseMoe::load_fused(const Scope& scope, const MoeOptions& options) {

@@ -114,6 +114,16 @@ bool Scope::has(std::string_view name) const {
   return parameters_.checkpoint_.parameters.contains(parameters_.stored_name(full(name)));
 }
 
+void Scope::count_looked_up(std::size_t num_bytes, int num_rows) const {
+  parameters_.unread_bytes_ += num_bytes - num_bytes / static_cast<std::size_t>(num_rows);
+}
+
+void Scope::count_experts(std::size_t num_bytes, int num_chosen, int num_experts) const {
+  const std::size_t read = num_bytes / static_cast<std::size_t>(num_experts) * static_cast<std::size_t>(num_chosen);
+  parameters_.unread_bytes_ += num_bytes - read;
+  parameters_.expert_bytes_ += read;
+}
+
 void Scope::ignore() const { parameters_.ignore(parameters_.stored_name(prefix_)); }
 
 std::optional<checkpoint::Tensor> Scope::expect(std::string_view name, const std::vector<std::int64_t>& shape) const {

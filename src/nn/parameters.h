@@ -23,6 +23,12 @@ namespace mx = mlx::core;
 
 class Scope;
 
+/// Bytes of weights that a token meets which is alone in its step.
+struct BytesPerToken {
+  std::size_t all = 0;
+  std::size_t experts = 0;  // of these, those of the experts that a router has chosen
+};
+
 /// Lives on the engine thread for the time of a load; keeps references to both arguments.
 class Parameters {
  public:
@@ -37,6 +43,10 @@ class Parameters {
   [[nodiscard]] Status finish() const;
   /// Bytes that the model's matrices and vectors take once loaded.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
+  /// Of these, what is read for one token.
+  [[nodiscard]] BytesPerToken bytes_per_token() const {
+    return {.all = loaded_bytes_ - unread_bytes_, .experts = expert_bytes_};
+  }
 
  private:
   friend class Scope;
@@ -50,6 +60,8 @@ class Parameters {
   std::unordered_set<std::string> read_;
   std::vector<std::string> problems_;
   std::size_t loaded_bytes_ = 0;
+  std::size_t unread_bytes_ = 0;  // of these, what a token leaves aside
+  std::size_t expert_bytes_ = 0;  // of the rest
 };
 
 struct MatrixShape {
@@ -92,8 +104,13 @@ class Scope {
   [[nodiscard]] mx::array table(std::string_view name, int rows, int columns) const;
   /// Tensors under this prefix that a model leaves unread on purpose, such as precomputed rotary frequencies.
   void ignore() const;
+  /// That a token reads one row of `num_bytes` that were loaded as `num_rows`, all of one size.
+  void count_looked_up(std::size_t num_bytes, int num_rows) const;
+  /// That a token reads `num_chosen` parts of `num_bytes` that were loaded for `num_experts`, all of one size.
+  void count_experts(std::size_t num_bytes, int num_chosen, int num_experts) const;
   /// Of all scopes of these parameters so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return parameters_.loaded_bytes(); }
+  [[nodiscard]] BytesPerToken bytes_per_token() const { return parameters_.bytes_per_token(); }
 
  private:
   [[nodiscard]] std::string full(std::string_view name) const;

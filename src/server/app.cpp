@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "server/api_keys.h"
 #include "server/app_context.h"
+#include "server/fit/fit_handler.h"
 #include "server/generation_session.h"
 #include "server/model_locator.h"
 #include "server/native_handlers.h"
@@ -66,6 +67,7 @@ http::Router make_router(AppContext& context) {
   add("GET", "/v1/models/{id}", on_get(context, get_model));
   add("GET", "/stats", on_get(context, get_stats));
   add("GET", "/metrics", on_get(context, get_metrics));
+  add("GET", "/fit", on_get(context, get_fit));
   add("POST", "/tokenize", on_post(context, post_tokenize));
   add("POST", "/detokenize", on_post(context, post_detokenize));
   add("POST", "/apply-template", on_post(context, post_apply_template));

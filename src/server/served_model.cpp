@@ -15,24 +15,6 @@ namespace {
 
 constexpr double kBytesPerGb = 1U << 30U;
 
-engine::EngineOptions engine_options(const EngineSettings& settings) {
-  engine::EngineOptions options;
-  options.max_batch = settings.max_batch;
-  options.max_queue = settings.max_queue;
-  options.step_tokens = settings.tokens_in_step();
-  options.exact = settings.exact;
-  options.context_length = settings.context_length;
-  options.prompt_cache_bytes = static_cast<std::size_t>(settings.prompt_cache_gb * kBytesPerGb);
-  if (!settings.ssd_cache.empty()) {
-    options.ssd_cache =
-        engine::SsdCacheOptions{.directory = settings.ssd_cache,
-                                .max_bytes = static_cast<std::uint64_t>(settings.ssd_cache_max_gb * kBytesPerGb),
-                                .verify = settings.ssd_cache_verify};
-  }
-  options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
-  return options;
-}
-
 std::string ready_line(const engine::EngineStats& stats, double seconds) {
   char line[160];
   std::snprintf(line, sizeof line, "ready after %.1f s: %.0f MB of weights, %.0f MB of cache, context %d tokens",
@@ -69,6 +51,24 @@ Result<TextSide> make_text_side(const std::string& tokenizer_json, const std::op
 }
 
 }  // namespace
+
+engine::EngineOptions engine_options(const EngineSettings& settings) {
+  engine::EngineOptions options;
+  options.max_batch = settings.max_batch;
+  options.max_queue = settings.max_queue;
+  options.step_tokens = settings.tokens_in_step();
+  options.exact = settings.exact;
+  options.context_length = settings.context_length;
+  options.prompt_cache_bytes = static_cast<std::size_t>(settings.prompt_cache_gb * kBytesPerGb);
+  if (!settings.ssd_cache.empty()) {
+    options.ssd_cache =
+        engine::SsdCacheOptions{.directory = settings.ssd_cache,
+                                .max_bytes = static_cast<std::uint64_t>(settings.ssd_cache_max_gb * kBytesPerGb),
+                                .verify = settings.ssd_cache_verify};
+  }
+  options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
+  return options;
+}
 
 Status check_tokenizer(const checkpoint::Checkpoint& checkpoint) {
   if (!checkpoint.tokenizer_json.empty()) return {};

@@ -34,6 +34,9 @@ struct ServedModel {
   std::unique_ptr<engine::Engine> engine;
 };
 
+/// What an engine that is run so is told, but for where to report.
+[[nodiscard]] engine::EngineOptions engine_options(const EngineSettings& settings);
+
 struct LoadOptions {
   std::string alias;  // the served id; empty: the location's name
   EngineSettings engine;

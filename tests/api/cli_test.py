@@ -12,7 +12,7 @@ import pytest
 from server_process import ROOT, ServerProcess, clean_environment, program, run_program
 
 EXIT_FINE, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
-VERBS = ["serve", "generate", "chat", "tokenize", "models", "doctor", "version"]
+VERBS = ["serve", "generate", "chat", "tokenize", "models", "doctor", "fit", "version"]
 SHORT = ["--max-tokens", "8", "--temperature", "0"]
 
 

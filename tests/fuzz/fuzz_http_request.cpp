@@ -60,6 +60,9 @@ void check_head(RequestHead& head) {
   }
   if (!parse_target(request)) return;
   CHECK(request.path.starts_with('/') || request.path == "*", "a target is a path");
+  if (const auto query = parse_query(request.target)) {
+    for (const auto& [name, value] : *query) CHECK(is_valid_utf8(name) && is_valid_utf8(value), "a query is text");
+  }
   (void)check_host(options().security, request.header("host"), "127.0.0.1", "127.0.0.1");
   (void)check_origin(options().security, request.headers, request.header("host"));
   if (const auto match = router().find(request.method, request.path)) {

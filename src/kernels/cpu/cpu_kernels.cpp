@@ -10,6 +10,10 @@ std::shared_ptr<const Matrix> CpuKernels::make_matrix(MatrixWeights weights) con
   return std::make_shared<PackedMatrix>(context_, weights);
 }
 
+std::size_t CpuKernels::matrix_bytes(const MatrixWeights& weights) const {
+  return packed_bytes(weights, context_->loops.lanes);
+}
+
 std::vector<mx::array> CpuKernels::multiply_all(const mx::array& x, std::span<const Matrix* const> matrices) const {
   std::vector<const PackedMatrix*> packed;
   packed.reserve(matrices.size());

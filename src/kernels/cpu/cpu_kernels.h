@@ -33,6 +33,7 @@ class CpuKernels final : public Kernels {
   [[nodiscard]] std::string_view name() const override;
 
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  [[nodiscard]] std::size_t matrix_bytes(const MatrixWeights& weights) const override;
   [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
                                                     std::span<const Matrix* const> matrices) const override;
   [[nodiscard]] std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const override;

@@ -122,22 +122,34 @@ const MatmulLoops& matmul_loops(const Loops& loops, Activations activations) {
   return loops.float32;
 }
 
+std::size_t panel_bytes(const MatrixWeights& w, int lanes) {
+  return w.bits == 0 ? dense_panel_bytes(w, lanes) : quantized_panel_bytes(w, lanes);
+}
+
+int units_of(const MatrixWeights& w, int lanes) {
+  const int unit_rows = kUnitPanels * lanes;
+  return (w.out_features + unit_rows - 1) / unit_rows;
+}
+
 }  // namespace
+
+std::size_t packed_bytes(const MatrixWeights& weights, int lanes) {
+  return static_cast<std::size_t>(units_of(weights, lanes)) * kUnitPanels * panel_bytes(weights, lanes);
+}
 
 PackedMatrix::PackedMatrix(std::shared_ptr<Context> context, const MatrixWeights& w)
     : Matrix(w.out_features, w.in_features),
       context_(std::move(context)),
       packed_{.lanes = context_->loops.lanes,
               .data = nullptr,
-              .panel_bytes = w.bits == 0 ? dense_panel_bytes(w, context_->loops.lanes)
-                                         : quantized_panel_bytes(w, context_->loops.lanes),
+              .panel_bytes = panel_bytes(w, context_->loops.lanes),
               .in_features = w.in_features,
               .bits = w.bits,
               .group_size = w.group_size,
               .type = w.type},
       loops_(matmul_loops(context_->loops, activations_met(context_->activations, w.bits, w.group_size))),
-      num_units_((w.out_features + unit_rows() - 1) / unit_rows()),
-      num_bytes_(static_cast<std::size_t>(num_units_) * kUnitPanels * packed_.panel_bytes),
+      num_units_(units_of(w, packed_.lanes)),
+      num_bytes_(packed_bytes(w, packed_.lanes)),
       bytes_(context_->weights.allocate(num_bytes_)) {
   CHECK(w.bits == 0 || w.group_size <= kMostGroup, "the loops take longer groups");
   packed_.data = bytes_.get();

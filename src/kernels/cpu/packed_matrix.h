@@ -50,6 +50,8 @@ void multiply_jobs(Context& context, std::span<const MatmulJob> jobs);
 [[nodiscard]] std::vector<mx::array> multiply_packed(Context& context, const mx::array& x,
                                                      std::span<const PackedMatrix* const> matrices);
 
+/// Bytes of a PackedMatrix whose panels have `lanes` rows.
+[[nodiscard]] std::size_t packed_bytes(const MatrixWeights& weights, int lanes);
 /// Bytes of one panel of `lanes` rows, in the layouts of PackedWeights.
 [[nodiscard]] std::size_t quantized_panel_bytes(const MatrixWeights& weights, int lanes);
 [[nodiscard]] std::size_t dense_panel_bytes(const MatrixWeights& weights, int lanes);

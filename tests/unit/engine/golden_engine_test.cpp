@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "engine/checkpoint_loader.h"
+#include "engine/fit/fit.h"
 #include "engine/model_memory.h"
 #include "unit/engine/engine_fixture.h"
 #include "unit/models/golden.h"
@@ -137,7 +138,34 @@ TEST_P(GoldenEngineTest, IsLookedAtAsItIsLoaded) {
   EXPECT_EQ(outlook->plan.max_context, stats.context.tokens);
   EXPECT_EQ(outlook->model_context, stats.context.model_tokens);
   EXPECT_EQ(outlook->plan.step_bytes, stats.step_bytes);
-  EXPECT_GT(outlook->weight_bytes, 0U);
+  EXPECT_EQ(outlook->weight_bytes, stats.weight_bytes);
+}
+
+/// What `redpoll fit` says of a checkpoint is what an engine with the same options does, from budgets that hold nothing
+/// to one that holds every context.
+TEST_P(GoldenEngineTest, FitsAsItIsSaidTo) {
+  const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
+  auto opened = checkpoint::open_checkpoint(folder);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EngineOptions options{.max_batch = 2, .step_tokens = 16, .prompt_cache_bytes = std::size_t{32} << 10U};
+  const auto footprint = footprint_of(*opened, {.num_threads = 1}, options.block_tokens);
+  ASSERT_TRUE(footprint) << footprint.error().message;
+  const std::size_t without_cache = memory_request(*footprint, options).step_bytes + footprint->weight_bytes;
+  int num_contexts = 0;
+  int last_context = 0;
+  for (std::size_t cache = 0; cache < 10; ++cache) {
+    options.memory_budget_bytes = without_cache - 1 + cache * cache * (std::size_t{4} << 10U);
+    const auto fit = find_fit(*footprint, options);
+    ASSERT_TRUE(fit) << fit.error().message;
+    auto reopened = checkpoint::open_checkpoint(folder);
+    const auto engine = Engine::start(options, checkpoint_loader(std::move(*reopened), {.num_threads = 1}));
+    ASSERT_EQ(fit->fits, engine.has_value()) << options.memory_budget_bytes;
+    EXPECT_EQ(fit->max_context, engine ? (*engine)->stats().context.tokens : 0) << options.memory_budget_bytes;
+    num_contexts += fit->max_context != last_context ? 1 : 0;
+    last_context = fit->max_context;
+  }
+  EXPECT_GE(num_contexts, 2) << "budgets that tell a wrong answer from a right one";
+  EXPECT_EQ(last_context, footprint->context_length);
 }
 
 // Beside others, whose prompts come in the same steps.

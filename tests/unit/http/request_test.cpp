@@ -27,6 +27,19 @@ TEST(Request, ThePathEndsWhereAQueryBegins) {
   EXPECT_EQ(request.path, "/v1/models");
 }
 
+TEST(Request, AQuerysFieldsAreDecodedInTheirOrder) {
+  using Fields = std::vector<QueryField>;
+  EXPECT_EQ(parse_query("/fit"), Fields{});
+  EXPECT_EQ(parse_query("/fit?"), Fields{});
+  EXPECT_EQ(parse_query("/fit?context=8192&a%20b=%26&&x&y=&z=1=2?"),
+            (Fields{{"context", "8192"}, {"a b", "&"}, {"x", ""}, {"y", ""}, {"z", "1=2?"}}));
+  for (const char* target : {"/fit?a=%", "/fit?%zz=1", "/fit?a=1&b=%f"}) {
+    const auto broken = parse_query(target);
+    ASSERT_FALSE(broken) << target;
+    EXPECT_EQ(broken.error().message, "expected two hex digits after '%' in the URL");
+  }
+}
+
 TEST(Request, TargetMustBeAPath) {
   for (const char* target : {"http://evil.example/", "example:80", "*"}) {
     Request request = request_for(target);

@@ -1,0 +1,144 @@
+// `redpoll fit`: what a model takes of a memory, how long a context that leaves, and how fast it should answer, here
+// and on other machines. Reads no weights, so the model may be larger than memory.
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/roofline.h"
+#include "bench/table.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/shared_flags.h"
+#include "cli/verbs.h"
+#include "engine/model_memory.h"
+#include "kernels/cpu/topology.h"
+#include "server/fit/fit_report.h"
+#include "server/model_locator.h"
+#include "server/served_model.h"
+
+namespace redpoll::cli {
+namespace {
+
+struct FitVerb {
+  std::string model;
+  server::EngineSettings engine;
+  bool as_json = false;
+};
+
+/// Three digits at least, of whatever unit suits.
+std::string shown_bytes(std::uint64_t bytes) {
+  constexpr double kKiB = 1024;
+  const auto number = static_cast<double>(bytes);
+  if (number < kKiB * kKiB) return bench::format_figure(number / kKiB) + " KiB";
+  if (number < kKiB * kKiB * kKiB) return bench::format_figure(number / kKiB / kKiB) + " MiB";
+  return bench::format_figure(number / kKiB / kKiB / kKiB) + " GiB";
+}
+
+std::string shown_tokens(int num_tokens) { return num_tokens > 0 ? std::to_string(num_tokens) + " tokens" : "none"; }
+
+std::string shown_rate(const std::optional<double>& tokens_per_s) {
+  return tokens_per_s ? bench::format_figure(*tokens_per_s) : "-";
+}
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+void print_lines(const Lines& lines) {
+  std::size_t width = 0;
+  for (const auto& line : lines) width = std::max(width, line.first.size());
+  for (const auto& [label, text] : lines) {
+    std::cout << label << std::string(width - label.size() + 2, ' ') << text << '\n';
+  }
+}
+
+std::string verdict(const api::FitReport& report) {
+  if (report.fits) return "yes";
+  if (report.max_context == 0) return "no, not with any context";
+  return "no, a context of " + std::to_string(report.max_context) + " would";
+}
+
+void print_this_machine(const api::FitReport& report) {
+  std::string batch = std::to_string(report.max_batch) + " such sequences at once";
+  std::string cache = shown_bytes(report.kv_bytes_per_token) + " a token";
+  if (report.fixed_bytes > 0)
+    cache += " and " + shown_bytes(report.fixed_bytes) + " a sequence, for windows and states";
+  print_lines(
+      {{"model", report.model + " (" + report.model_type + ")"},
+       {"memory budget", shown_bytes(report.machine.budget_bytes) + " of " + shown_bytes(report.machine.memory_bytes)},
+       {"weights", shown_bytes(report.weights_bytes)},
+       {"cache", cache},
+       {"a step", shown_bytes(report.step_bytes)},
+       {"a sequence of " + shown_tokens(report.context), shown_bytes(report.one_sequence.cache_bytes) +
+                                                             ", with all the above " +
+                                                             shown_bytes(report.one_sequence.total_bytes)},
+       {std::move(batch), shown_bytes(report.full_batch.cache_bytes) + ", with all the above " +
+                              shown_bytes(report.full_batch.total_bytes)},
+       {"prompts that are kept", "up to " + shown_bytes(report.prompt_cache_bytes) + " of what sequences leave"},
+       {"fits", verdict(report)},
+       {"longest context",
+        shown_tokens(report.max_context) + ", of the model's " + std::to_string(report.model_context)},
+       {"predicted tokens/s", shown_rate(report.at_start.predicted_tokens_per_s) + " at the start, " +
+                                  shown_rate(report.at_context.predicted_tokens_per_s) + " after " +
+                                  std::to_string(report.context) + "; memory here gives " +
+                                  shown_rate(report.machine.read_gb_per_s) + " GB/s"}});
+}
+
+void print_other_machines(const api::FitReport& report) {
+  bench::Table table({"machine", "memory", "GB/s", "fits", "longest context", "tokens/s at the start",
+                      "after " + std::to_string(report.context)});
+  for (const api::OtherMachine& machine : report.other_machines) {
+    table.add_row({machine.name, std::to_string(machine.memory_bytes >> 30U) + " GiB",
+                   bench::format_figure(machine.read_gb_per_s), machine.fits ? "yes" : "no",
+                   machine.max_context > 0 ? std::to_string(machine.max_context) : "-", shown_rate(machine.at_start),
+                   shown_rate(machine.at_context)});
+  }
+  std::cout
+      << "\nPredictions for other machines, with 75 % of their memory as the budget. They take a step to wait for\n"
+         "memory: a small model on a fast machine stays below them.\n\n"
+      << table.text();
+}
+
+Result<api::FitReport> examine(const FitVerb& verb) {
+  ASSIGN_OR_RETURN(const server::ModelLocation location,
+                   server::locate_model(verb.model, server::ModelPlaces::from_environment()));
+  ASSIGN_OR_RETURN(const checkpoint::Checkpoint checkpoint, checkpoint::open_checkpoint(location.path));
+  const engine::EngineOptions options = server::engine_options(verb.engine);
+  ASSIGN_OR_RETURN(engine::ModelFootprint footprint,
+                   engine::footprint_of(checkpoint, {.num_threads = 1}, options.block_tokens));
+  return server::make_fit_report({.name = location.name,
+                                  .footprint = std::move(footprint),
+                                  .options = options,
+                                  .read_gb_per_s = bench::measure_read_gb_per_s(kernels::cpu::num_usable_cores())});
+}
+
+int run(const FitVerb& verb) {
+  const auto report = examine(verb);
+  if (!report) return cli::report(report.error());
+  if (verb.as_json) {
+    std::cout << api::format_fit(*report) << '\n';
+  } else {
+    print_this_machine(*report);
+    print_other_machines(*report);
+  }
+  return report->fits ? kExitFine : kExitFailed;
+}
+
+}  // namespace
+
+void add_fit(CommandLine& command_line) {
+  constexpr WholeRange kContext = {1, 1'000'000'000};
+  const auto verb = std::make_shared<FitVerb>();
+  FlagSet& flags =
+      command_line.add_verb("fit", "Say what memory a model takes, what context fits and how fast it should be",
+                            [verb] { return run(*verb); });
+  add_model_flag(flags, verb->model);
+  flags.whole("--context", verb->engine.context_length, kContext, "Tokens of a sequence, prompt and answer")
+      .or_else("the longest that fits");
+  add_memory_budget_flag(flags, verb->engine);
+  add_max_batch_flag(flags, verb->engine);
+  flags.toggle("--json", verb->as_json, "As one JSON object, as GET /fit gives it");
+}
+
+}  // namespace redpoll::cli
