@@ -80,12 +80,24 @@ void flip_byte(const fs::path& path, std::uintmax_t at) {
   file.put(byte);
 }
 
-class DiskEngineTest : public testing::TestWithParam<std::string> {
+struct DiskCase {
+  std::string model;
+  kernels::KvQuantization kv = kernels::KvQuantization::kOff;
+};
+std::string case_name(const testing::TestParamInfo<DiskCase>& info) {
+  const char* kv = info.param.kv == kernels::KvQuantization::k8   ? "_q8"
+                   : info.param.kv == kernels::KvQuantization::k4 ? "_q4"
+                                                                  : "";
+  return info.param.model + kv;
+}
+
+class DiskEngineTest : public testing::TestWithParam<DiskCase> {
  protected:
   static std::unique_ptr<Engine> start(const EngineOptions& options) {
-    auto opened = checkpoint::open_checkpoint(fs::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam());
+    auto opened = checkpoint::open_checkpoint(fs::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam().model);
     EXPECT_TRUE(opened) << opened.error().message;
-    return start_engine(options, checkpoint_loader(std::move(*opened), {.num_threads = 2}));
+    return start_engine(options,
+                        checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = GetParam().kv}));
   }
   std::unique_ptr<Engine> start_with_disk(std::size_t prompt_cache_bytes = 4 * kMiB) const {
     return start(options_with(folder_.path(), prompt_cache_bytes));
@@ -97,7 +109,7 @@ class DiskEngineTest : public testing::TestWithParam<std::string> {
   }
 
   static bool has_windows() {
-    return GetParam().starts_with("gemma") || GetParam().starts_with("gpt_oss");  // of kWindow tokens
+    return GetParam().model.starts_with("gemma") || GetParam().model.starts_with("gpt_oss");  // of kWindow tokens
   }
 
   TemporaryFolder folder_;
@@ -211,10 +223,28 @@ TEST_P(DiskEngineTest, ADirectoryThatVanishesChangesNoAnswer) {
   }
 }
 
+TEST_P(DiskEngineTest, AnotherWayToStoreKeysFindsNothing) {
+  {
+    (void)run(*start_with_disk(), make(make_prompt(100, 3), 2));
+  }
+  auto opened = checkpoint::open_checkpoint(fs::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam().model);
+  ASSERT_TRUE(opened) << opened.error().message;
+  const auto other =
+      GetParam().kv == kernels::KvQuantization::kOff ? kernels::KvQuantization::k8 : kernels::KvQuantization::kOff;
+  const auto engine = start_engine(options_with(folder_.path(), 4 * kMiB),
+                                   checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = other}));
+  EXPECT_EQ(run(*engine, make(make_prompt(100, 3), 2)).finishes[0]->cached_tokens, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, DiskEngineTest,
-                         testing::Values("llama_interleaved_linear_rope_4bit", "gemma3_text_windows_4bit",
-                                         "gemma4_shared_4bit", "qwen3_5_4bit", "lfm2_4bit", "gpt_oss_mxfp4"),
-                         [](const auto& info) { return info.param; });
+                         testing::Values(DiskCase{"llama_interleaved_linear_rope_4bit"},
+                                         DiskCase{"gemma3_text_windows_4bit"}, DiskCase{"gemma4_shared_4bit"},
+                                         DiskCase{"qwen3_5_4bit"}, DiskCase{"lfm2_4bit"}, DiskCase{"gpt_oss_mxfp4"},
+                                         DiskCase{"llama_interleaved_linear_rope_4bit", kernels::KvQuantization::k8},
+                                         DiskCase{"gemma3_text_windows_4bit", kernels::KvQuantization::k8},
+                                         DiskCase{"gemma3_text_windows_4bit", kernels::KvQuantization::k4},
+                                         DiskCase{"qwen3_5_4bit", kernels::KvQuantization::k8}),
+                         case_name);
 
 /// Prompts that begin alike, in a small memory, cancelled now and then, over several restarts. The scripted model finds
 /// its tokens where it has stored them, or a step throws.
