@@ -237,7 +237,7 @@ bool PromptCache::evict() {
     if (node.entry && (oldest == nullptr || node.used_at < oldest->used_at)) oldest = &node;
     return false;
   });
-  if (oldest == nullptr) return false;
+  if (oldest == nullptr) return observer_ != nullptr && observer_->give_up();
   const std::vector<TokenId> tokens = tokens_of(*oldest);
   evicted_.note(tokens);
   if (observer_ != nullptr && oldest->inserted_at <= settled_at_) observer_->on_evict(tokens, *oldest->entry);

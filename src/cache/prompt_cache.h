@@ -41,6 +41,8 @@ class PromptCacheObserver {
   virtual void on_insert(std::span<const TokenId> tokens) = 0;
   /// An entry whose contents are written is about to be given up for want of room.
   virtual void on_evict(std::span<const TokenId> tokens, const SequenceCache& cache) = 0;
+  /// There is nothing left to evict: gives back blocks that it holds for an entry to come; false if it holds none.
+  virtual bool give_up() = 0;
 };
 
 /// Used by the engine thread only; the pools must outlive it.

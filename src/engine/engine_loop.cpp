@@ -18,6 +18,8 @@ namespace {
 
 /// Copied out for the disk between two steps: about a millisecond.
 constexpr std::size_t kBytesWrittenPerStep = std::size_t{4} << 20U;
+/// Which may not answer at all.
+constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
 constexpr std::size_t kBytesWrittenIdle = std::size_t{64} << 20U;
 
 std::uint64_t random_seed() {
@@ -179,8 +181,9 @@ void EngineLoop::step() {
 
 void EngineLoop::restore_from_disk() {
   if (!disk_) return;
-  const auto num_running = std::ranges::count_if(
-      scheduler_.sequences(), [](const auto& sequence) { return sequence->state == SequenceState::kRunning; });
+  const auto num_running = std::ranges::count_if(scheduler_.sequences(), [](const auto& sequence) {
+    return sequence->state == SequenceState::kRunning && sequence->can_run();
+  });
   disk_->restore(options_.max_batch - static_cast<int>(num_running));
 }
 
@@ -191,7 +194,8 @@ void EngineLoop::take_commands() {
       commands_.questions.empty()) {
     num_submissions_ = 0;
     if (is_idle_) check_integrity();
-    const auto limit = all_are_told_ ? std::nullopt : std::optional(kBeforeTellingAgain);
+    auto limit = all_are_told_ ? std::nullopt : std::optional(kBeforeTellingAgain);
+    if (!limit && disk_ && disk_->is_restoring()) limit = kBeforeLookingAtTheDisk;
     commands_ = is_idle_ ? mailbox_->wait_and_take(limit) : mailbox_->take();
     if (is_idle_) mark(StepPhase::kIdle);
     is_stopping_ = commands_.stop;

@@ -115,20 +115,26 @@ void Scheduler::share_among_prompts(std::vector<Scheduled>& rows, int budget) co
   }
 }
 
+std::vector<Sequence*> Scheduler::waiting() const {
+  std::vector<Sequence*> waiting;
+  for (const auto& sequence : sequences_) {
+    if (is_waiting(*sequence) && sequence->can_run() && !sequence->is_suspect()) waiting.push_back(sequence.get());
+  }
+  std::ranges::sort(waiting, {}, [](const Sequence* s) { return std::pair(-s->request().priority, s->arrival); });
+  return waiting;
+}
+
 /// Of up to so many sequences that would start next, ascending; of the choices of a request the first. None if the very
 /// next has no room.
 std::vector<int> Scheduler::tokens_of_next_waiting(int num_sequences) const {
   const Sequence* next = next_waiting();
   if (next == nullptr || !has_room_to_start(*next)) return {};
-  std::vector<const Sequence*> waiting;
-  for (const auto& sequence : sequences_) {
-    if (!is_waiting(*sequence) || !sequence->can_run() || sequence->is_suspect() || !may_start(*sequence)) continue;
-    if (!waiting.empty() && waiting.back()->active == sequence->active) continue;  // they come one after the other
-    waiting.push_back(sequence.get());
-  }
-  std::ranges::sort(waiting, {}, [](const Sequence* s) { return std::pair(-s->request().priority, s->arrival); });
   std::vector<int> tokens;
-  for (const Sequence* sequence : waiting | std::views::take(std::max(num_sequences, 0))) {
+  const ActiveRequest* last = nullptr;
+  for (const Sequence* sequence : waiting()) {
+    if (static_cast<int>(tokens.size()) >= num_sequences) break;
+    if (!may_start(*sequence) || sequence->active.get() == last) continue;  // choices come one after the other
+    last = sequence->active.get();
     tokens.push_back(sequence->num_uncomputed());
   }
   std::ranges::sort(tokens);
@@ -350,6 +356,9 @@ void Scheduler::remove_ended() {
     if (sequence->state == SequenceState::kEnded) leave_in_prompt_cache(*sequence);
   }
   std::erase_if(sequences_, [](const auto& sequence) { return sequence->state == SequenceState::kEnded; });
+  for (const auto& sequence : sequences_) {
+    if (sequence->num_led > 0 && of_arrival(sequence->leader) == nullptr) follow_a_leader(*sequence);
+  }
 }
 
 int Scheduler::budget_left() const {

@@ -71,6 +71,8 @@ class Scheduler {
   [[nodiscard]] const std::vector<std::unique_ptr<Sequence>>& sequences() const { return sequences_; }
   [[nodiscard]] std::size_t num_preemptions() const { return num_preemptions_; }
 
+  /// Those that wait and could run, in the order in which they would start.
+  [[nodiscard]] std::vector<Sequence*> waiting() const;
   // Of a waiting sequence.
   [[nodiscard]] bool may_use_prompt_cache(const Sequence& sequence) const;
   /// Nobody computes its beginning for it.

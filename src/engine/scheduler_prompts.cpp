@@ -119,12 +119,14 @@ void Scheduler::follow_a_leader(Sequence& sequence) const {
   leader->branches.insert(alike);
 }
 
-/// Only for one that runs, so that nobody waits in a circle; until the step after the one in which it pauses.
+/// Only for one that runs, or that waits for such a one; until the step after the one in which it pauses. Leaders are
+/// older, so nobody waits in a circle.
 bool Scheduler::waits_for_leader(const Sequence& sequence) const {
   if (sequence.num_led == 0 || !may_use_prompt_cache(sequence)) return false;
   const Sequence* leader = of_arrival(sequence.leader);
-  return leader != nullptr && leader->state == SequenceState::kRunning && leader->can_run() &&
-         may_use_prompt_cache(*leader) && leader->num_computed() <= sequence.num_led;
+  if (leader == nullptr || !leader->can_run() || !may_use_prompt_cache(*leader)) return false;
+  if (leader->state == SequenceState::kWaiting) return waits_for_leader(*leader);
+  return leader->num_computed() <= sequence.num_led;
 }
 
 /// Of a sequence that has ended or is set back: its cache is empty then.

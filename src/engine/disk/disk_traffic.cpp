@@ -11,8 +11,15 @@
 namespace redpoll::engine {
 namespace {
 
-/// Files that are read or wait to be taken in.
-constexpr int kReadAhead = 4;
+/// Of runs; copying one out or in takes about a millisecond.
+constexpr std::size_t kRunBytes = std::size_t{4} << 20U;
+constexpr int kMostRunBlocks = 8;
+/// Of files that are read or wait to be taken in.
+constexpr std::size_t kBytesReadAhead = std::size_t{32} << 20U;
+/// Copied out while a step waits for room.
+constexpr std::size_t kBytesCopiedOnEviction = std::size_t{16} << 20U;
+/// Entries that wait to be copied out.
+constexpr std::size_t kMostSpills = 256;
 
 std::span<const TokenId> part_of(const std::vector<TokenId>& tokens, int first, int count) {
   return std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
@@ -25,14 +32,13 @@ Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& op
   std::unique_ptr<DiskTraffic> traffic(new DiskTraffic(options, parts));
   traffic->fingerprint_ = traffic->fingerprint(identity);
   traffic->root_ = cache::root_key(traffic->fingerprint_);
-  const bool can_go_back = parts.pools.can_go_back(std::numeric_limits<int>::max());
   ASSIGN_OR_RETURN(traffic->tier_, cache::DiskTier::open({.directory = options.directory,
                                                           .max_bytes = options.max_bytes,
                                                           .verify = options.verify,
                                                           .fingerprint = traffic->fingerprint_,
                                                           .run_tokens = traffic->run_tokens(),
                                                           .runs_have_data = traffic->full_group_ >= 0,
-                                                          .can_resume_anywhere = can_go_back,
+                                                          .can_resume_anywhere = traffic->can_resume_anywhere_,
                                                           .max_queued_bytes = options.max_queued_bytes},
                                                          std::move(on_change)));
   parts.prompts.set_observer(traffic.get());
@@ -46,6 +52,14 @@ DiskTraffic::DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts&
       full_group_ = group;
     }
     block_bytes_.push_back(parts_.kv.block_bytes(group));
+  }
+  can_resume_anywhere_ = parts_.pools.can_go_back(std::numeric_limits<int>::max());
+  if (options_.run_blocks == 0) {
+    const std::size_t block = full_group_ < 0 ? 0 : block_bytes_[static_cast<std::size_t>(full_group_)];
+    options_.run_blocks = kMostRunBlocks;
+    while (options_.run_blocks > 1 && static_cast<std::size_t>(options_.run_blocks) * block > kRunBytes) {
+      options_.run_blocks /= 2;
+    }
   }
 }
 
@@ -66,12 +80,16 @@ DiskTraffic::~DiskTraffic() { parts_.prompts.set_observer(nullptr); }
 // --- to the disk ---
 
 void DiskTraffic::on_insert(std::span<const TokenId> tokens) {
+  if (spills_.size() == kMostSpills) {  // the disk does not keep up
+    spills_.pop_front();
+    ++num_dropped_;
+  }
   spills_.push_back({.tokens = {tokens.begin(), tokens.end()}, .parent = root_});
 }
 
 void DiskTraffic::on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) {
   Spill last_chance{.tokens = {tokens.begin(), tokens.end()}, .parent = root_};
-  std::size_t budget = std::numeric_limits<std::size_t>::max();
+  std::size_t budget = kBytesCopiedOnEviction;
   if (spill(last_chance, cache, budget) != SpillResult::kDone) ++num_dropped_;
 }
 
@@ -147,8 +165,11 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
   if (tier_->holds(head.kind, head.key)) return SpillResult::kDone;
   if (budget == 0) return SpillResult::kMore;
   const std::size_t num_bytes = bytes_of(head.parts);
-  const std::size_t queued = tier_->queued_bytes();
-  if (queued > 0 && queued + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
+  if (num_bytes > options_.max_queued_bytes) {
+    ++num_dropped_;  // it would never have room
+    return SpillResult::kDone;
+  }
+  if (tier_->queued_bytes() + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
   std::vector<std::byte> payload(num_bytes);
   std::span<std::byte> rest = payload;
   for (const auto& [group, first_block, num_blocks] : head.parts) {
@@ -202,9 +223,13 @@ void DiskTraffic::explain(std::span<const TokenId> prompt, CacheExplanation& exp
 
 void DiskTraffic::restore(int num_places) {
   take_restored();
-  for (const auto& sequence : parts_.scheduler.sequences()) {
+  if (restoration_ && parts_.clock.now() - restoration_->progress_at > options_.restore_limit) {
+    log_warn("the disk cache does not answer; what it has is computed instead");
+    finish(restoration_->num_filled);
+  }
+  for (Sequence* sequence : parts_.scheduler.waiting()) {
     if (num_places <= 0) break;
-    if (sequence->state != SequenceState::kWaiting || !sequence->can_run()) continue;
+    if (!parts_.scheduler.may_start(*sequence)) continue;
     if (!sequence->has_asked_disk) consider(*sequence);
     if (!sequence->waits_for_disk) --num_places;
   }
@@ -213,7 +238,7 @@ void DiskTraffic::restore(int num_places) {
 /// Whether the disk has more for the sequence than memory.
 void DiskTraffic::consider(Sequence& sequence) {
   const Scheduler& scheduler = parts_.scheduler;
-  if (!scheduler.may_use_prompt_cache(sequence) || !scheduler.may_start(sequence)) return;
+  if (!scheduler.may_use_prompt_cache(sequence)) return;
   if (!restoration_ && !scheduler.has_room_to_start(sequence)) return;
   const int most = sequence.num_tokens() - 1;
   cache::DiskTier::Match match = tier_->find(sequence.tokens, most);
@@ -223,12 +248,12 @@ void DiskTraffic::consider(Sequence& sequence) {
     sequence.waits_for_disk = true;  // until that is there: maybe it is what this one wants
   } else {
     sequence.has_asked_disk = true;
-    sequence.waits_for_disk = begin(sequence, std::move(match));
+    sequence.waits_for_disk = begin(std::move(match));
   }
 }
 
 /// False if there is no room for it.
-bool DiskTraffic::begin(const Sequence& sequence, cache::DiskTier::Match match) {
+bool DiskTraffic::begin(cache::DiskTier::Match match) {
   const int num_tokens = static_cast<int>(match.tokens.size());
   std::optional<cache::SequenceCache> cache;
   int num_lent_runs = 0;
@@ -240,20 +265,25 @@ bool DiskTraffic::begin(const Sequence& sequence, cache::DiskTier::Match match) 
   if (!cache) return false;
   tier_->touch(match);
   const int num_files = static_cast<int>(match.runs.size()) - num_lent_runs + (match.snapshot ? 1 : 0);
-  restoration_.emplace(Restoration{.sequence = sequence.arrival,
-                                   .cache = std::move(*cache),
+  restoration_.emplace(Restoration{.cache = std::move(*cache),
                                    .match = std::move(match),
                                    .num_lent_runs = num_lent_runs,
                                    .first_read = next_read_,
                                    .num_files = num_files,
-                                   .started_at = parts_.clock.now()});
+                                   .started_at = parts_.clock.now(),
+                                   .progress_at = parts_.clock.now()});
   ask_for_files();
   return true;
 }
 
 void DiskTraffic::ask_for_files() {
   Restoration& now = *restoration_;
-  for (; now.num_asked < std::min(now.num_filled + kReadAhead, now.num_files); ++now.num_asked) {
+  const std::size_t run_bytes = full_group_ < 0 ? 0
+                                                : static_cast<std::size_t>(options_.run_blocks) *
+                                                      block_bytes_[static_cast<std::size_t>(full_group_)];
+  const auto read_ahead =
+      static_cast<int>(std::clamp<std::size_t>(kBytesReadAhead / std::max<std::size_t>(run_bytes, 1), 1, 8));
+  for (; now.num_asked < std::min(now.num_filled + read_ahead, now.num_files); ++now.num_asked) {
     const auto run = static_cast<std::size_t>(now.num_lent_runs + now.num_asked);
     if (run < now.match.runs.size()) {
       tier_->read(next_read_++, cache::StoredKind::kRun, now.match.runs[run]);
@@ -274,6 +304,7 @@ void DiskTraffic::take_restored() {
       finish(restoration_->num_filled);
       continue;
     }
+    restoration_->progress_at = parts_.clock.now();
     if (++restoration_->num_filled == restoration_->num_files) {
       finish(restoration_->num_files);
     } else {
@@ -323,8 +354,7 @@ void DiskTraffic::finish(int num_files_filled) {
   end_restoration();
   int num_tokens = now.cache.num_computed();
   if (num_files_filled < now.num_files) {
-    const bool can_go_back = parts_.pools.can_go_back(num_tokens);
-    num_tokens = can_go_back ? (now.num_lent_runs + num_files_filled) * run_tokens() : 0;
+    num_tokens = can_resume_anywhere_ ? (now.num_lent_runs + num_files_filled) * run_tokens() : 0;
     now.cache.truncate(num_tokens);
   }
   if (num_tokens > 0) {
@@ -338,6 +368,12 @@ void DiskTraffic::finish(int num_files_filled) {
 void DiskTraffic::end_restoration() {
   restoration_.reset();
   for (const auto& sequence : parts_.scheduler.sequences()) sequence->waits_for_disk = false;
+}
+
+bool DiskTraffic::give_up() {
+  if (!restoration_) return false;
+  end_restoration();
+  return true;
 }
 
 void DiskTraffic::abort() {

@@ -50,6 +50,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
 
   void on_insert(std::span<const TokenId> tokens) override;
   void on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) override;
+  /// The blocks of what is being read.
+  bool give_up() override;
 
   /// Before a step is scheduled, in which `num_places` sequences may start: takes in what was read, and holds back
   /// those for which more is on disk than in memory.
@@ -76,7 +78,6 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   };
   enum class SpillResult { kDone, kNoRoom, kMore };
   struct Restoration {
-    std::uint64_t sequence = 0;  // its arrival
     cache::SequenceCache cache;
     cache::DiskTier::Match match;
     int num_lent_runs = 0;         // which memory has
@@ -85,13 +86,14 @@ class DiskTraffic final : public cache::PromptCacheObserver {
     int num_asked = 0;
     int num_filled = 0;
     Clock::TimePoint started_at;
+    Clock::TimePoint progress_at;  // when the last file came
   };
 
   DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts& parts);
   [[nodiscard]] std::string fingerprint(const std::string& identity) const;
   [[nodiscard]] bool write_all();
   void consider(Sequence& sequence);
-  [[nodiscard]] bool begin(const Sequence& sequence, cache::DiskTier::Match match);
+  [[nodiscard]] bool begin(cache::DiskTier::Match match);
   void ask_for_files();
   void take_restored();
   [[nodiscard]] Status fill(const cache::StoredFile& file);
@@ -110,6 +112,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   std::unique_ptr<cache::DiskTier> tier_;
   std::string fingerprint_;
   cache::ContentKey root_{};
+  /// No layer has a window or a state: only then a cache is whole without a snapshot.
+  bool can_resume_anywhere_ = false;
   int full_group_ = -1;                   // that sees all tokens; -1: none
   std::vector<std::size_t> block_bytes_;  // by group
   std::deque<Spill> spills_;              // oldest first

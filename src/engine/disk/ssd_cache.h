@@ -16,9 +16,10 @@ struct SsdCacheOptions {
   std::uint64_t max_bytes = std::uint64_t{32} << 30U;
   bool verify = false;                                     // payloads, too, when they are read
   int least_tokens = 64;                                   // fewer are computed about as fast as they are read
-  int run_blocks = 8;                                      // of a file
+  int run_blocks = 0;                                      // of a file; 0: as many as take about 4 MiB
   std::size_t max_queued_bytes = std::size_t{128} << 20U;  // that wait to be written
   std::chrono::milliseconds flush_limit{5'000};            // for what is left to write when the engine stops
+  std::chrono::milliseconds restore_limit{10'000};         // for each file; then the rest is computed
 };
 
 struct SsdCacheStats {

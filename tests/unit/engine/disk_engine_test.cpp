@@ -300,6 +300,77 @@ INSTANTIATE_TEST_SUITE_P(Layers, DiskWorkloadTest,
                                          std::tuple(std::vector<int>{0}, true),
                                          std::tuple(std::vector<int>{0, 9}, true)));
 
+ModelLoader scripted_with_identity(const test::ScriptedModelOptions& script) {
+  return [script]() -> Result<LoadedModel> {
+    auto loaded = test::scripted_loader(script)();
+    loaded->identity = "scripted";
+    return loaded;
+  };
+}
+
+/// Layers whose window is longer than the prompt: their blocks are in the snapshot alone.
+const test::ScriptedModelOptions kWideWindow{.windows = {0, 100}};
+
+TEST(DiskFailureTest, RunsWithoutTheirSnapshotAreNoCache) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(60, 3);
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity(kWideWindow)),
+              make_request(prompt, 4));
+  }
+  const auto engine = start_engine(options_with(folder.path(), kMiB), scripted_with_identity(kWideWindow));
+  int num_snapshots = 0;
+  for (const fs::path& file : files_in(folder.path())) {
+    if (!file.filename().string().starts_with("snapshot-")) continue;
+    fs::remove(file);
+    ++num_snapshots;
+  }
+  ASSERT_GT(num_snapshots, 0);
+  // The whole turn is what the snapshot was of.
+  std::vector<TokenId> turn = prompt;
+  for (const TokenId id : test::predict(prompt, 4, test::hashed_next_token(64))) turn.push_back(id);
+  const Collected got = run(*engine, make_request(turn, 4));
+  ASSERT_FALSE(got.error) << got.error->message;
+  EXPECT_EQ(got.ids(), test::predict(turn, 4, test::hashed_next_token(64)));
+  EXPECT_EQ(got.finishes[0]->cached_tokens, 0);
+  EXPECT_EQ(engine->stats().failed_steps, 0U);
+}
+
+TEST(DiskFailureTest, ADiskThatDoesNotAnswerInTimeIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(prompt, 4));
+  }
+  EngineOptions options = options_with(folder.path(), kMiB);
+  options.ssd_cache->restore_limit = std::chrono::milliseconds(-1);  // over before it has begun
+  const auto engine = start_engine(options, scripted_with_identity({}));
+  EXPECT_EQ(run(*engine, make_request(prompt, 4)).ids(), test::predict(prompt, 4, test::hashed_next_token(64)));
+}
+
+TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
+  const TemporaryFolder folder;
+  const auto next_token = test::hashed_next_token(64);
+  EngineOptions options = options_with(folder.path(), kMiB);
+  options.context_length = 112;
+  const std::vector<TokenId> stored = make_prompt(100, 3);
+  {
+    (void)run(*start_engine(options, scripted_with_identity({})), make_request(stored, 4));
+  }
+  EngineOptions tight = test::with_blocks(20, options);  // 160 tokens: one sequence and a half
+  tight.memory_budget_bytes += 2 * options.ssd_cache->max_queued_bytes;
+  const auto engine = start_engine(tight, scripted_with_identity({}));
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<TokenId> other = make_prompt(40, 10 + i);
+    const Running first = submit(*engine, make_request(other, 70));
+    const Running second = submit(*engine, make_request(stored, 10));
+    ASSERT_TRUE(first.events->wait_until_done());
+    ASSERT_TRUE(second.events->wait_until_done());
+    ASSERT_EQ(first.events->collected().ids(), test::predict(other, 70, next_token));
+    ASSERT_EQ(second.events->collected().ids(), test::predict(stored, 10, next_token));
+  }
+}
+
 TEST(DiskOptionsTest, WithoutAPromptCacheThereIsNothingToKeep) {
   const TemporaryFolder folder;
   const auto started = Engine::start(options_with(folder.path(), 0), test::scripted_loader({}));

@@ -76,6 +76,28 @@ TEST_F(SchedulerPromptsTest, NobodyWaitsForWhoDoesNotRun) {
   EXPECT_THAT(step(), ElementsAre(Pair(b, 32)));
 }
 
+TEST_F(SchedulerPromptsTest, WhenALeaderIsGoneTheNextOneLeads) {
+  start(kKindsOfCaches[0]);
+  Sequence* a = add({.prompt_tokens = 60, .shared_tokens = 40});
+  for (int i = 0; i < 3; ++i) (void)add({.prompt_tokens = 43, .max_tokens = 1, .shared_tokens = 40});
+  a->state = SequenceState::kEnded;
+  scheduler_->remove_ended();
+  EXPECT_EQ(run_all(), 40 + 3 * 3);
+}
+
+TEST_F(SchedulerPromptsTest, WhoWaitsForOneThatWaitsWaitsToo) {
+  start(kKindsOfCaches[0]);
+  Sequence* a = add({.prompt_tokens = 60, .shared_tokens = 30});
+  Sequence* b = add({.prompt_tokens = 70, .shared_tokens = 50});  // 30 of them with a
+  Sequence* c = add({.prompt_tokens = 80, .shared_tokens = 50});  // 50 with b
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 30)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 30)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 20)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 20)));
+  EXPECT_THAT(step(), ElementsAre(Pair(a, 1), Pair(b, 1), Pair(c, 30)));
+  EXPECT_EQ(c->num_cached, 50);
+}
+
 TEST_F(SchedulerPromptsTest, AFewTokensAreNotWaitedFor) {
   start(kKindsOfCaches[0]);
   Sequence* a = add({.prompt_tokens = 60, .shared_tokens = 10});
