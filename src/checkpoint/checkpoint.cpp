@@ -94,6 +94,7 @@ Result<Checkpoint> open_folder(const fs::path& folder) {
     tensors.push_back(tensor_text(name, dtype_name(tensor.dtype), tensor.shape));
   }
   checkpoint.fingerprint = fingerprint(*config_text, tensors, weights.files);
+  checkpoint.files = std::move(weights.files);
   return checkpoint;
 }
 
@@ -148,10 +149,15 @@ Result<Checkpoint> open_gguf(const fs::path& path) {
     tensors.push_back(tensor_text(tensor.name, gguf_type_name(tensor.type), tensor.shape));
   }
   checkpoint.fingerprint = fingerprint(config_text, tensors, {&mapped, 1});
+  checkpoint.files = {mapped};
   return checkpoint;
 }
 
 }  // namespace
+
+std::string identity_of_contents(const Checkpoint& checkpoint) {
+  return whole_fingerprint(checkpoint.fingerprint, checkpoint.files);
+}
 
 Result<Checkpoint> open_checkpoint(const fs::path& folder_or_gguf) {
   std::error_code error;

@@ -5,11 +5,13 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/token.h"
 #include "checkpoint/config.h"
 #include "checkpoint/quantization.h"
@@ -50,11 +52,16 @@ struct Checkpoint {
   std::optional<std::string> chat_template;
   std::map<std::string, std::string> named_chat_templates;  // others beside the default, such as "tool_use"
   GenerationDefaults generation;
+  std::vector<std::shared_ptr<const MappedFile>> files;  // that hold the weights
 };
 
 /// Opens a folder with config.json or a .gguf file. Maps the weights without reading them; a GGUF's quantized tensors
 /// are repacked into MLX's affine layout when they are read. kNotFound lists near matches of the path; kCorruptFile for
 /// files that contradict themselves; kUnsupported names what is not known.
 [[nodiscard]] Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder_or_gguf);
+
+/// An identity of all bytes, where `fingerprint` is one of samples: reads everything, some gigabytes a second from
+/// memory. For what would be silently wrong with weights that were changed a little.
+[[nodiscard]] std::string identity_of_contents(const Checkpoint& checkpoint);
 
 }  // namespace redpoll::checkpoint

@@ -1,5 +1,8 @@
 #include "checkpoint/fingerprint.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/sha256.h"
 
 namespace redpoll::checkpoint {
@@ -36,6 +39,16 @@ std::string fingerprint(std::string_view config_text, std::span<const std::strin
   for (const auto& file : files) {
     add_text(std::to_string(file->bytes().size()));
     add_sample(hash, file->bytes());
+  }
+  return hash.hex_digest();
+}
+
+std::string whole_fingerprint(std::string_view beginning, std::span<const std::shared_ptr<const MappedFile>> files) {
+  Sha256 hash;
+  hash.update(beginning);
+  for (const auto& file : files) {
+    const XXH128_hash_t contents = XXH3_128bits(file->bytes().data(), file->bytes().size());
+    hash.update(" " + std::to_string(contents.high64) + " " + std::to_string(contents.low64));
   }
   return hash.hex_digest();
 }

@@ -16,4 +16,8 @@ namespace redpoll::checkpoint {
 [[nodiscard]] std::string fingerprint(std::string_view config_text, std::span<const std::string> tensors,
                                       std::span<const std::shared_ptr<const MappedFile>> files);
 
+/// SHA-256 over `beginning` and the XXH3 of all bytes of each file.
+[[nodiscard]] std::string whole_fingerprint(std::string_view beginning,
+                                            std::span<const std::shared_ptr<const MappedFile>> files);
+
 }  // namespace redpoll::checkpoint

@@ -53,19 +53,24 @@ std::string identity_of(const std::vector<kernels::KvPacking>& packings) {
 
 }  // namespace
 
-ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options) {
+ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::KernelOptions& options,
+                              Identity identity) {
   // std::function wants a copyable callable, and the loader gives the checkpoint up when it runs.
   auto holder = std::make_shared<checkpoint::Checkpoint>(std::move(checkpoint));
-  return [holder, options]() -> Result<LoadedModel> {
+  return [holder, options, identity]() -> Result<LoadedModel> {
     const checkpoint::Checkpoint taken = std::move(*holder);
     RETURN_IF_ERROR(kernels::check_options(options, mx::default_device() == mx::Device::cpu));
     RETURN_IF_ERROR(check_activations(taken, options.activations));
     LoadedModel loaded;
+    const std::string contents = identity == Identity::kOfContents ? identity_of_contents(taken) : "";
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
     ASSIGN_OR_RETURN(loaded.kv_packings, nn::kv_packings(options.kv_quantization, loaded.model->info().layers, taken));
-    loaded.identity = taken.fingerprint + " " + std::string(loaded.kernels->name()) + " " + identity_of(options) +
-                      identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION;
+    if (identity == Identity::kOfContents) {
+      loaded.identity = contents + " " + std::string(loaded.kernels->name()) + " " + identity_of(options) +
+                        identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION + " numerics " +
+                        std::to_string(kernels::kNumericsVersion);
+    }
     return loaded;
   };
 }

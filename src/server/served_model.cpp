@@ -101,8 +101,9 @@ Result<std::shared_ptr<ServedModel>> load_served_model(const ModelLocation& loca
     engine.profile = options.profile;
     kernels.profile = options.profile->kernels();
   }
+  const auto identity = engine.ssd_cache ? engine::Identity::kOfContents : engine::Identity::kNone;
   ASSIGN_OR_RETURN(model->engine,
-                   engine::Engine::start(engine, engine::checkpoint_loader(std::move(checkpoint), kernels)));
+                   engine::Engine::start(engine, engine::checkpoint_loader(std::move(checkpoint), kernels, identity)));
   ASSIGN_OR_RETURN(TextSide made, text_side.get());
   model->tokenizer = std::move(made.tokenizer);
   model->chat_template = std::move(made.chat_template);

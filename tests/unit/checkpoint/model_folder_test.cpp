@@ -229,5 +229,29 @@ TEST(FingerprintTest, LargeFilesAreSampledFromBothEnds) {
   EXPECT_EQ(of(0), first);
 }
 
+TEST(FingerprintTest, OfContentsSeesEveryByte) {  // user case 58
+  const TemporaryFolder folder;
+  folder.write("config.json", kConfig);
+  constexpr std::size_t kSize = 5'000'000;
+  std::string data(kSize, 'a');
+  const auto open = [&] {
+    folder.write("model.safetensors",
+                 safetensors(R"({"w":{"dtype":"U8","shape":[5000000],"data_offsets":[0,5000000]}})", data));
+    return open_checkpoint(folder.path());
+  };
+  const auto before = open();
+  const std::string first = identity_of_contents(*before);
+  int num_missed_by_samples = 0;
+  for (std::size_t at = 10'000; at < kSize; at += kSize / 9) {
+    data[at] = 'b';
+    const auto changed = open();
+    if (changed->fingerprint == before->fingerprint) ++num_missed_by_samples;
+    EXPECT_NE(identity_of_contents(*changed), first) << at;
+    data[at] = 'a';
+  }
+  EXPECT_GT(num_missed_by_samples, 0) << "what it is for";
+  EXPECT_EQ(identity_of_contents(*open()), first);
+}
+
 }  // namespace
 }  // namespace redpoll::checkpoint

@@ -97,7 +97,8 @@ class DiskEngineTest : public testing::TestWithParam<DiskCase> {
     auto opened = checkpoint::open_checkpoint(fs::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam().model);
     EXPECT_TRUE(opened) << opened.error().message;
     return start_engine(options,
-                        checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = GetParam().kv}));
+                        checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = GetParam().kv},
+                                          Identity::kOfContents));
   }
   std::unique_ptr<Engine> start_with_disk(std::size_t prompt_cache_bytes = 4 * kMiB) const {
     return start(options_with(folder_.path(), prompt_cache_bytes));
@@ -231,8 +232,9 @@ TEST_P(DiskEngineTest, AnotherWayToStoreKeysFindsNothing) {
   ASSERT_TRUE(opened) << opened.error().message;
   const auto other =
       GetParam().kv == kernels::KvQuantization::kOff ? kernels::KvQuantization::k8 : kernels::KvQuantization::kOff;
-  const auto engine = start_engine(options_with(folder_.path(), 4 * kMiB),
-                                   checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = other}));
+  const auto engine = start_engine(
+      options_with(folder_.path(), 4 * kMiB),
+      checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = other}, Identity::kOfContents));
   EXPECT_EQ(run(*engine, make(make_prompt(100, 3), 2)).finishes[0]->cached_tokens, 0);
 }
 
