@@ -13,7 +13,7 @@ namespace redpoll::text {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // compact JSON text of an object
+  std::string arguments;  // JSON text of an object: what the model wrote as JSON, less white space between tokens
   bool operator==(const ToolCall&) const = default;
 };
 

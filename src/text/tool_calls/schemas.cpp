@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "text/tool_calls/json_text.h"
 #include "text/tool_calls/python_literal.h"
 
 namespace redpoll::text {
@@ -100,35 +101,36 @@ const json::value* schema_of(const json::value& parameters, std::string_view par
   return root->if_contains("additionalProperties");
 }
 
-// Spellings of one value each, the likeliest first.
+// Spellings of one value each, the likeliest first. The value's JSON text.
 template <typename Accept>
-std::optional<json::value> read_value(ArgumentText argument, Accept accept) {
+std::optional<std::string> read_value(ArgumentText argument, Accept accept) {
   for (const std::string_view text : {argument.written, argument.text}) {
-    if (Result<json::value> value = parse_json(text); value && accept(*value)) return *std::move(value);
+    if (const Result<json::value> value = parse_json(text); value && accept(*value)) return compact_json(text);
   }
   for (const std::string_view text : {argument.written, argument.text}) {
-    std::optional<json::value> value = read_python_literal(text);
+    const std::optional<std::string> as_json = python_literal_as_json(text);
+    const Result<json::value> value = as_json ? parse_json(*as_json) : fail(ErrorCode::kInvalidArgument, {});
     const bool quotes_itself = value && value->is_string();  // a text in single quotes is more likely just that
-    if (value && !quotes_itself && accept(*value)) return value;
+    if (value && !quotes_itself && accept(*value)) return compact_json(*as_json);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-json::value ToolSchemas::decode(std::string_view tool, std::string_view parameter, ArgumentText argument) const {
+std::string ToolSchemas::decode(std::string_view tool, std::string_view parameter, ArgumentText argument) const {
   const json::object* function = find(tool);
   const json::value* parameters = function == nullptr ? nullptr : function->if_contains("parameters");
   const json::value* schema = parameters == nullptr ? nullptr : schema_of(*parameters, parameter);
   const Types types = schema == nullptr ? kAny : TypeFinder(*parameters).allowed(*schema);
 
-  std::optional<json::value> value;
+  std::optional<std::string> value;
   if (types == kAny || (types & kString) == 0) {
     value = read_value(argument, [](const json::value&) { return true; });
   } else if (types != kString) {
     value = read_value(argument, [types](const json::value& read) { return (type_of(read) & types & ~kString) != 0; });
   }
-  return value ? *std::move(value) : json::value(json::string(argument.text));
+  return value ? *std::move(value) : dump_json(json::value(json::string(argument.text)));
 }
 
 bool ToolSchemas::contains_prefix(std::string_view prefix) const {

@@ -25,11 +25,11 @@ class ToolSchemas {
   /// Whether the name of any tool begins so.
   [[nodiscard]] bool contains_prefix(std::string_view prefix) const;
 
-  /// The value that `argument` stands for. A parameter that can only be a string takes the text as it is. For others it
-  /// is JSON, or what Python prints for it; where a string is possible too, only if it is of another type that the
-  /// schema allows. What is neither remains text, so that the client sees what the model wrote. Without a schema: JSON
-  /// or Python's lists, dictionaries, True, False and None, else text.
-  [[nodiscard]] json::value decode(std::string_view tool, std::string_view parameter, ArgumentText argument) const;
+  /// The value that `argument` stands for, as JSON text. A parameter that can only be a string takes the text as it is.
+  /// For others it is JSON, as it is written, or what Python prints for it; where a string is possible too, only if it
+  /// is of another type that the schema allows. What is neither remains text, so that the client sees what the model
+  /// wrote. Without a schema: JSON or Python's lists, dictionaries, True, False and None, else text.
+  [[nodiscard]] std::string decode(std::string_view tool, std::string_view parameter, ArgumentText argument) const;
 
  private:
   [[nodiscard]] const json::object* find(std::string_view tool) const;

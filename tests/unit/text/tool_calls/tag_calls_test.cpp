@@ -63,6 +63,16 @@ TEST_P(TagCalls, OtherTypesAreJsonOrPython) {
   EXPECT_EQ(value("level", "2"), "2");
 }
 
+TEST_P(TagCalls, JsonComesAsItIsWritten) {
+  EXPECT_EQ(value("days", "12345678901234567890123"), "12345678901234567890123");
+  EXPECT_EQ(value("scale", "1.50"), "1.50");
+  EXPECT_EQ(value("either", "-1E+2"), "-1E+2");
+  EXPECT_EQ(value("list", "[ 1.0 ,\n 1e3 ]"), "[1.0,1e3]");
+  EXPECT_EQ(value("more", R"({"b": 1, "a": "\u00fc  \/", "b": 2})"), R"({"b":1,"a":"\u00fc  \/","b":2})");
+  EXPECT_EQ(value("more", "{'a': 12345678901234567890123, 'b': [None, 1.50]}"),
+            R"({"a":12345678901234567890123,"b":[null,1.50]})");
+}
+
 TEST_P(TagCalls, WhatIsNotOfItsTypeIsText) {
   EXPECT_EQ(value("days", "three"), R"("three")");
   EXPECT_EQ(value("list", "['a'"), R"("['a'")");
