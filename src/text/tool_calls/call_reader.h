@@ -17,7 +17,8 @@ struct ToolCall {
   bool operator==(const ToolCall&) const = default;
 };
 
-/// Constant time a byte, but for the ends of calls and values, which take as long as these are.
+/// Constant time a byte, but for the ends of calls and values, which take as long as these are, and the bytes of a
+/// tool's name, which take a search among the sorted names.
 class CallReader {
  public:
   enum class Step {

@@ -207,6 +207,23 @@ TEST(ToolCallParser, CostsAsMuchAsTheAnswerIsLong) {
   }
 }
 
+// Were all tools compared with each byte of a name, this would take minutes.
+TEST(ToolCallParser, NamesCostLittleHoweverManyToolsThereAre) {
+  constexpr int kTools = 50'000;
+  json::array list;
+  for (int i = 0; i < kTools; ++i) {
+    const json::object function{{"name", "tool" + std::to_string(kTools + i)}};
+    list.push_back(json::object{{"function", function}});
+  }
+  const auto tools = std::make_shared<const ToolSchemas>(std::move(list));
+  for (const auto& [format, begin] : {std::pair(ToolCallFormat::kFunctionTags, "<tool_call><function="),
+                                      std::pair(ToolCallFormat::kNamedTags, "<function name=\"")}) {
+    std::string answer;
+    for (int i = 0; i < 50'000; ++i) answer += begin + ("tool" + std::to_string(kTools + i));
+    EXPECT_TRUE(read_pieces({.format = format, .tools = tools}, {answer}) == only_text(answer));
+  }
+}
+
 TEST(JsonToolCalls, TakesNameAndArgumentsInAnyOrderAndSpacing) {
   const auto reads = [](std::string_view object) {
     return read(ToolCallFormat::kJson, "<tool_call>" + std::string(object) + "</tool_call>");
