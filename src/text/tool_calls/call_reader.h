@@ -13,11 +13,12 @@ namespace redpoll::text {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // compact JSON text of an object
+  std::string arguments;  // JSON text of an object: what the model wrote as JSON, less white space between tokens
   bool operator==(const ToolCall&) const = default;
 };
 
-/// Constant time a byte, but for the ends of calls and values, which take as long as these are.
+/// Constant time a byte, but for the ends of calls and values, which take as long as these are, and the bytes of a
+/// tool's name, which take a search among the sorted names.
 class CallReader {
  public:
   enum class Step {

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "text/tool_calls/call_reader.h"
+#include "text/tool_calls/json_text.h"
 
 namespace redpoll::text {
 namespace {
@@ -46,14 +47,29 @@ class ObjectEnd {
   bool after_backslash_ = false;
 };
 
-// Some models write the arguments as text that holds the object.
-std::optional<json::object> read_arguments(const json::value* arguments) {
-  if (arguments == nullptr || arguments->is_null()) return json::object();
-  if (arguments->is_object()) return arguments->get_object();
-  if (!arguments->is_string()) return std::nullopt;
-  const Result<json::value> inner = parse_json(arguments->get_string());
+// The value that `text` is of, as the text of an object. Some models write the arguments as text that holds the object.
+std::optional<std::string> object_text(const json::value& value, std::string_view text) {
+  if (value.is_null()) return "{}";
+  if (value.is_object()) return std::string(text);
+  if (!value.is_string()) return std::nullopt;
+  const Result<json::value> inner = parse_json(value.get_string());
   if (!inner || !inner->is_object()) return std::nullopt;
-  return inner->get_object();
+  return compact_json(value.get_string());
+}
+
+// Of a call, whose `text` is compact. Nothing if they go by a name that nobody knows, or by two: a call without the
+// arguments that the model wrote would be another call.
+std::optional<std::string> read_arguments(const json::object& call, std::string_view text) {
+  const bool has_arguments = call.contains("arguments");
+  const bool has_parameters = call.contains("parameters");
+  if (has_arguments && has_parameters) return std::nullopt;
+  if (!has_arguments && !has_parameters) return call.size() == 1 ? std::optional<std::string>("{}") : std::nullopt;
+  const std::string_view key = has_arguments ? "arguments" : "parameters";
+  std::string_view written;
+  for (const JsonMember& member : members_of(text)) {
+    if (member.key == key) written = member.value;  // of two, the last, as parse_json takes it
+  }
+  return object_text(call.at(key), written);
 }
 
 class JsonCallReader final : public CallReader {
@@ -104,9 +120,9 @@ class JsonCallReader final : public CallReader {
     const json::object& object = value->get_object();
     const json::value* name = object.if_contains("name");
     if (name == nullptr || !name->is_string() || !tools_->contains(name->get_string())) return false;
-    std::optional<json::object> arguments = read_arguments(object.if_contains("arguments"));
+    std::optional<std::string> arguments = read_arguments(object, compact_json(object_));
     if (!arguments) return false;
-    call_ = {.name = std::string(name->get_string()), .arguments = dump_json(*std::move(arguments))};
+    call_ = {.name = std::string(name->get_string()), .arguments = *std::move(arguments)};
     return true;
   }
 

@@ -20,8 +20,7 @@ struct ToolCallOptions {
   int max_calls = std::numeric_limits<int>::max();  // after so many, nothing more comes out
 };
 
-/// One per choice of a request; not for several threads at once. A byte costs constant time, the end of a call as much
-/// as the call is long.
+/// One per choice of a request; not for several threads at once. What it costs: see CallReader.
 ///
 /// Markup that is no call of a known tool is text like any other and comes out byte for byte: as soon as it goes wrong,
 /// or at the end of an answer that ends inside of it. The call that comes next may begin with the last '<' in it. White

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string>
 
+#include "base/json.h"
 #include "base/utf8.h"
 
 namespace redpoll::text {
@@ -12,7 +13,7 @@ namespace {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_in_number(char c) { return (c >= '0' && c <= '9') || c == '.' || c == '+' || c == '-' || c == 'e' || c == 'E'; }
 
-// Writes the literal as JSON, token by token; whether the tokens make a value is left to the JSON parser.
+// Writes the literal as JSON, token by token.
 class JsonWriter {
  public:
   explicit JsonWriter(std::string_view text) : rest_(text) {}
@@ -110,12 +111,6 @@ class JsonWriter {
 
 }  // namespace
 
-std::optional<json::value> read_python_literal(std::string_view text) {
-  const std::optional<std::string> as_json = JsonWriter(text).write();
-  if (!as_json) return std::nullopt;
-  Result<json::value> value = parse_json(*as_json);
-  if (!value) return std::nullopt;
-  return *std::move(value);
-}
+std::optional<std::string> python_literal_as_json(std::string_view text) { return JsonWriter(text).write(); }
 
 }  // namespace redpoll::text

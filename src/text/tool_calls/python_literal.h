@@ -3,14 +3,14 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
-
-#include "base/json.h"
 
 namespace redpoll::text {
 
-/// The value that Python's repr() prints as `text`, which must be valid UTF-8. Nothing for what is neither that nor
-/// JSON: names other than True, False and None, tuples, numbers that JSON lacks.
-[[nodiscard]] std::optional<json::value> read_python_literal(std::string_view text);
+/// The JSON text of the value that Python's repr() prints as `text`, which must be valid UTF-8. Nothing where there is
+/// a token that is neither Python's nor JSON's, such as a name other than True, False and None; whether the tokens make
+/// a value is left to who parses the text.
+[[nodiscard]] std::optional<std::string> python_literal_as_json(std::string_view text);
 
 }  // namespace redpoll::text

@@ -1,8 +1,10 @@
 #include "text/tool_calls/schemas.h"
 
-#include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
+#include "text/tool_calls/json_text.h"
 #include "text/tool_calls/python_literal.h"
 
 namespace redpoll::text {
@@ -37,17 +39,24 @@ Types type_named(const json::value& name) {
 }
 
 // Which types a schema allows, as far as keywords about types say. Schemas come from clients and may refer to
-// themselves in any number of ways, so after so many subschemas whatever is left counts as allowing all.
+// themselves and to each other in any number of ways, so each part of one is looked at once, however often something
+// refers to it: all of it takes as long as the schema is. Within itself a part counts as allowing all, and so does what
+// lies too deep.
 class TypeFinder {
  public:
   explicit TypeFinder(const json::value& root) : root_(root) {}
 
   Types allowed(const json::value& schema) {
-    if (!schema.is_object() || num_left_ == 0) return kAny;
-    --num_left_;
+    if (!schema.is_object()) return kAny;
+    if (const auto found = known_.find(&schema); found != known_.end()) return found->second;
+    if (depth_ == kMaxDepth) return kAny;
+    known_.emplace(&schema, kAny);
+    ++depth_;
     Types types = kAny;
     for (const auto& [keyword, value] : schema.get_object()) types &= allowed_by(keyword, value);
-    return types == 0 ? kAny : types;  // nothing at all can hardly be meant
+    --depth_;
+    if (types == 0) types = kAny;  // nothing at all can hardly be meant
+    return known_[&schema] = types;
   }
 
  private:
@@ -83,61 +92,74 @@ class TypeFinder {
     return schema == nullptr ? kAny : allowed(*schema);
   }
 
+  static constexpr int kMaxDepth = 200;  // of references to references; JSON itself is not so deep
+
   const json::value& root_;
-  int num_left_ = 1000;
+  int depth_ = 0;
+  std::unordered_map<const json::value*, Types> known_;
 };
 
-std::string_view name_of(const json::value& tool) { return tool.at("function").at("name").as_string(); }
-
-const json::value* schema_of(const json::value& parameters, std::string_view parameter) {
-  const json::object* root = parameters.if_object();
-  if (root == nullptr) return nullptr;
-  const json::value* properties = root->if_contains("properties");
-  if (properties != nullptr && properties->is_object()) {
-    const json::value* schema = properties->get_object().if_contains(parameter);
-    if (schema != nullptr) return schema;
-  }
-  return root->if_contains("additionalProperties");
-}
-
-// Spellings of one value each, the likeliest first.
+// Spellings of one value each, the likeliest first. The value's JSON text.
 template <typename Accept>
-std::optional<json::value> read_value(ArgumentText argument, Accept accept) {
+std::optional<std::string> read_value(ArgumentText argument, Accept accept) {
   for (const std::string_view text : {argument.written, argument.text}) {
-    if (Result<json::value> value = parse_json(text); value && accept(*value)) return *std::move(value);
+    if (const Result<json::value> value = parse_json(text); value && accept(*value)) return compact_json(text);
   }
   for (const std::string_view text : {argument.written, argument.text}) {
-    std::optional<json::value> value = read_python_literal(text);
+    const std::optional<std::string> as_json = python_literal_as_json(text);
+    const Result<json::value> value = as_json ? parse_json(*as_json) : fail(ErrorCode::kInvalidArgument, {});
     const bool quotes_itself = value && value->is_string();  // a text in single quotes is more likely just that
-    if (value && !quotes_itself && accept(*value)) return value;
+    if (value && !quotes_itself && accept(*value)) return compact_json(*as_json);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-json::value ToolSchemas::decode(std::string_view tool, std::string_view parameter, ArgumentText argument) const {
-  const json::object* function = find(tool);
-  const json::value* parameters = function == nullptr ? nullptr : function->if_contains("parameters");
-  const json::value* schema = parameters == nullptr ? nullptr : schema_of(*parameters, parameter);
-  const Types types = schema == nullptr ? kAny : TypeFinder(*parameters).allowed(*schema);
+ToolSchemas::ToolSchemas(const json::array& tools) {
+  for (const json::value& tool : tools) {
+    const json::object& function = tool.at("function").as_object();
+    std::string name(function.at("name").as_string());
+    if (!tools_.contains(name)) tools_.emplace(std::move(name), read_parameters(function));
+  }
+}
 
-  std::optional<json::value> value;
+ToolSchemas::Parameters ToolSchemas::read_parameters(const json::object& function) {
+  Parameters parameters{.types = {}, .others = kAny};
+  const json::value* root = function.if_contains("parameters");
+  if (root == nullptr || !root->is_object()) return parameters;
+  TypeFinder finder(*root);
+  const json::value* properties = root->get_object().if_contains("properties");
+  if (properties != nullptr && properties->is_object()) {
+    for (const auto& [name, schema] : properties->get_object()) parameters.types[name] = finder.allowed(schema);
+  }
+  const json::value* others = root->get_object().if_contains("additionalProperties");
+  if (others != nullptr) parameters.others = finder.allowed(*others);
+  return parameters;
+}
+
+ToolSchemas::Types ToolSchemas::types_of(std::string_view tool, std::string_view parameter) const {
+  const auto found = tools_.find(tool);
+  if (found == tools_.end()) return kAny;
+  const Parameters& parameters = found->second;
+  const auto own = parameters.types.find(parameter);
+  return own == parameters.types.end() ? parameters.others : own->second;
+}
+
+std::string ToolSchemas::decode(std::string_view tool, std::string_view parameter, ArgumentText argument) const {
+  const Types types = types_of(tool, parameter);
+  std::optional<std::string> value;
   if (types == kAny || (types & kString) == 0) {
     value = read_value(argument, [](const json::value&) { return true; });
   } else if (types != kString) {
     value = read_value(argument, [types](const json::value& read) { return (type_of(read) & types & ~kString) != 0; });
   }
-  return value ? *std::move(value) : json::value(json::string(argument.text));
+  return value ? *std::move(value) : dump_json(json::value(json::string(argument.text)));
 }
 
 bool ToolSchemas::contains_prefix(std::string_view prefix) const {
-  return std::ranges::any_of(tools_, [prefix](const json::value& tool) { return name_of(tool).starts_with(prefix); });
-}
-
-const json::object* ToolSchemas::find(std::string_view tool) const {
-  const auto* found = std::ranges::find(tools_, tool, name_of);
-  return found == tools_.end() ? nullptr : &found->at("function").as_object();
+  const auto first = tools_.lower_bound(prefix);
+  return first != tools_.end() && first->first.starts_with(prefix);
 }
 
 }  // namespace redpoll::text

@@ -1,5 +1,9 @@
 // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call> and
 // <function name="NAME"><param name="KEY">VALUE</param></function>: one reader, because they differ in spelling only.
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
 #include "base/json.h"
 #include "text/tool_calls/argument_text.h"
 #include "text/tool_calls/call_reader.h"
@@ -38,6 +42,7 @@ class TagCallReader final : public CallReader {
     tag_ = Pattern(syntax_.call_begin);
     tool_.clear();
     arguments_.clear();
+    places_.clear();
   }
 
   Step push(char byte) override {
@@ -52,7 +57,14 @@ class TagCallReader final : public CallReader {
     return push_value(byte);
   }
 
-  ToolCall take() override { return {.name = std::move(tool_), .arguments = dump_json(std::move(arguments_))}; }
+  ToolCall take() override {
+    std::string object = "{";
+    for (const auto& [parameter, value] : arguments_) {
+      if (object.size() > 1) object += ',';
+      object += dump_json(json::value(json::string(parameter))) + ':' + value;
+    }
+    return {.name = std::move(tool_), .arguments = object + '}'};
+  }
 
  private:
   enum class State { kCallBegin, kTool, kBetween, kParameter, kTagEnd, kValue };
@@ -119,9 +131,16 @@ class TagCallReader final : public CallReader {
     value_.resize(value_.size() - syntax_.value_end.size());
     const std::string text = has_sections_ ? xml_text(value_) : std::string(between_lines(value_));
     const std::string_view written = has_sections_ ? std::string_view(value_) : std::string_view(text);
-    arguments_[parameter_] = tools_->decode(tool_, parameter_, {.written = written, .text = text});
+    set_argument(tools_->decode(tool_, parameter_, {.written = written, .text = text}));
     expect_parameter_or_end();
     return Step::kMore;
+  }
+
+  // Of a parameter that comes twice, the place of the first and the value of the last.
+  void set_argument(std::string value) {
+    const auto [place, is_new] = places_.try_emplace(parameter_, arguments_.size());
+    if (is_new) arguments_.emplace_back(parameter_, std::string());
+    arguments_[place->second].second = std::move(value);
   }
 
   // Whether the byte belongs to a CDATA section, in which no tag ends the value.
@@ -152,7 +171,8 @@ class TagCallReader final : public CallReader {
   std::string parameter_;
   std::string value_;
   std::size_t section_begin_ = kNoSection;
-  json::object arguments_;
+  std::vector<std::pair<std::string, std::string>> arguments_;  // parameters and the JSON text of their values
+  std::unordered_map<std::string, std::size_t> places_;         // of parameters in arguments_
 };
 
 }  // namespace

@@ -207,17 +207,60 @@ TEST(ToolCallParser, CostsAsMuchAsTheAnswerIsLong) {
   }
 }
 
+// Were all tools compared with each byte of a name, this would take minutes.
+TEST(ToolCallParser, NamesCostLittleHoweverManyToolsThereAre) {
+  constexpr int kTools = 50'000;
+  json::array list;
+  for (int i = 0; i < kTools; ++i) {
+    const json::object function{{"name", "tool" + std::to_string(kTools + i)}};
+    list.push_back(json::object{{"function", function}});
+  }
+  const auto tools = std::make_shared<const ToolSchemas>(std::move(list));
+  for (const auto& [format, begin] : {std::pair(ToolCallFormat::kFunctionTags, "<tool_call><function="),
+                                      std::pair(ToolCallFormat::kNamedTags, "<function name=\"")}) {
+    std::string answer;
+    for (int i = 0; i < 50'000; ++i) answer += begin + ("tool" + std::to_string(kTools + i));
+    EXPECT_TRUE(read_pieces({.format = format, .tools = tools}, {answer}) == only_text(answer));
+  }
+}
+
 TEST(JsonToolCalls, TakesNameAndArgumentsInAnyOrderAndSpacing) {
   const auto reads = [](std::string_view object) {
     return read(ToolCallFormat::kJson, "<tool_call>" + std::string(object) + "</tool_call>");
   };
-  EXPECT_EQ(reads(R"({"arguments":{"b":1,"a":[1.50,true,null,{"c":"d"}]},"name":"now"})"),
-            one_call("now", R"({"b":1,"a":[1.5,true,null,{"c":"d"}]})"));
-  EXPECT_EQ(reads(" \n {\n \"name\" : \"now\" ,\n \"arguments\" : { \"a\" : -1e3 }\n}\n"),
-            one_call("now", R"({"a":-1000.0})"));
+  EXPECT_EQ(reads(R"({"arguments":{"b":1,"a":[true,null,{"c":"d"}]},"name":"now"})"),
+            one_call("now", R"({"b":1,"a":[true,null,{"c":"d"}]})"));
+  EXPECT_EQ(reads(" \n {\n \"name\" : \"now\" ,\n \"arguments\" : { \"a\" : [ -1 ,\t2 ] }\n}\n"),
+            one_call("now", R"({"a":[-1,2]})"));
   EXPECT_EQ(reads(R"({"name": "now"})"), one_call("now", "{}"));
   EXPECT_EQ(reads(R"({"name": "now", "arguments": null, "id": 7})"), one_call("now", "{}"));
-  EXPECT_EQ(reads(R"({"name": "now", "arguments": "{\"a\": \"\\u00fc\"}"})"), one_call("now", R"({"a":"ü"})"));
+  EXPECT_EQ(reads(R"({"name": "now", "arguments": "{\"a\": \"\u00fc\"}"})"), one_call("now", R"({"a":"ü"})"));
+  EXPECT_EQ(reads(R"({"\u006eame": "n\u006fw", "\u0061rguments": {"a": 1}})"), one_call("now", R"({"a":1})"));
+}
+
+TEST(JsonToolCalls, ParametersIsAnotherNameForArguments) {
+  const auto reads = [](std::string_view object) {
+    return read(ToolCallFormat::kJson, "<tool_call>" + std::string(object) + "</tool_call>");
+  };
+  EXPECT_EQ(reads(R"({"name":"now","parameters":{"x":1}})"), one_call("now", R"({"x":1})"));
+  EXPECT_EQ(reads(R"({"parameters": "{\"x\": 1}", "name": "now"})"), one_call("now", R"({"x":1})"));
+  EXPECT_EQ(reads(R"({"name": "now", "parameters": null})"), one_call("now", "{}"));
+}
+
+TEST(JsonToolCalls, ArgumentsComeAsTheyAreWritten) {
+  for (const std::string arguments :
+       {R"({"a":12345678901234567890123})", R"({"a":[1.0,1.50,-0.0,-1e3,1E+2,0.1000000000000000055]})",
+        R"({"a":"\u00fc\/ \" { , \\"})", R"({"b":1,"a":2,"b":{"a":3,"a":[]}})", R"({"":{"":""}})", "{}"}) {
+    EXPECT_EQ(read(ToolCallFormat::kJson, R"(<tool_call>{"name":"now","arguments":)" + arguments + "}</tool_call>"),
+              one_call("now", arguments));
+    EXPECT_EQ(read(ToolCallFormat::kJson, R"(<tool_call>{"arguments":[],"arguments":)" + arguments +
+                                              R"(,"other":[{"arguments":{"a":0}}],"name":"now"}</tool_call>)"),
+              one_call("now", arguments))
+        << "of what comes twice, the last";
+    const std::string as_text = dump_json(json::value(json::string(arguments)));
+    EXPECT_EQ(read(ToolCallFormat::kJson, R"(<tool_call>{"name":"now","arguments":)" + as_text + "}</tool_call>"),
+              one_call("now", arguments));
+  }
 }
 
 TEST(JsonToolCalls, MarkupInsideStringsIsPartOfThem) {
@@ -227,11 +270,26 @@ TEST(JsonToolCalls, MarkupInsideStringsIsPartOfThem) {
 }
 
 TEST(JsonToolCalls, WhatIsNoCallIsText) {
-  for (const std::string object :
-       {R"({"name": "now", "arguments": [1]})", R"({"name": "now", "arguments": "a"})", R"({"name": "then"})",
-        R"({"name": 1})", R"({"arguments": {}})", R"({})", R"([{"name": "now"}])", R"({"name": "now",})",
-        R"({"name": "now"]}})", "{\"name\": \"n\now\"}", R"({'name': 'now'})", R"({"name": "now"} {"name": "now"})",
-        R"({"name": "now"}})", R"(now)", R"({"name": "now", "arguments": {"a": NaN}})", R"({"name": "\ud800now"})"}) {
+  for (const std::string object : {R"({"name": "now", "arguments": [1]})",
+                                   R"({"name": "now", "arguments": "a"})",
+                                   R"({"name": "then"})",
+                                   R"({"name": 1})",
+                                   R"({"arguments": {}})",
+                                   R"({})",
+                                   R"([{"name": "now"}])",
+                                   R"({"name": "now",})",
+                                   R"({"name": "now"]}})",
+                                   "{\"name\": \"n\now\"}",
+                                   R"({'name': 'now'})",
+                                   R"({"name": "now"} {"name": "now"})",
+                                   R"({"name": "now"}})",
+                                   R"(now)",
+                                   R"({"name": "now", "id": 7})",
+                                   R"({"name": "now", "argument": {"a": 1}})",
+                                   R"({"name": "now", "arguments": {"a": 1}, "parameters": {}})",
+                                   R"({"name": "now", "parameters": [1]})",
+                                   R"({"name": "now", "arguments": {"a": NaN}})",
+                                   R"({"name": "\ud800now"})"}) {
     const std::string answer = "<tool_call>" + object + "</tool_call>";
     EXPECT_EQ(read(ToolCallFormat::kJson, answer), only_text(answer));
   }

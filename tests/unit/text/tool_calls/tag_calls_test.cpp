@@ -63,6 +63,16 @@ TEST_P(TagCalls, OtherTypesAreJsonOrPython) {
   EXPECT_EQ(value("level", "2"), "2");
 }
 
+TEST_P(TagCalls, JsonComesAsItIsWritten) {
+  EXPECT_EQ(value("days", "12345678901234567890123"), "12345678901234567890123");
+  EXPECT_EQ(value("scale", "1.50"), "1.50");
+  EXPECT_EQ(value("either", "-1E+2"), "-1E+2");
+  EXPECT_EQ(value("list", "[ 1.0 ,\n 1e3 ]"), "[1.0,1e3]");
+  EXPECT_EQ(value("more", R"({"b": 1, "a": "\u00fc  \/", "b": 2})"), R"({"b":1,"a":"\u00fc  \/","b":2})");
+  EXPECT_EQ(value("more", "{'a': 12345678901234567890123, 'b': [None, 1.50]}"),
+            R"({"a":12345678901234567890123,"b":[null,1.50]})");
+}
+
 TEST_P(TagCalls, WhatIsNotOfItsTypeIsText) {
   EXPECT_EQ(value("days", "three"), R"("three")");
   EXPECT_EQ(value("list", "['a'"), R"("['a'")");
@@ -93,6 +103,32 @@ TEST_P(TagCalls, WithoutASchemaItIsJsonIfItCanBe) {
     EXPECT_EQ(value(parameter, "'a'"), R"("'a'")");
     EXPECT_EQ(value(parameter, "a: b"), R"("a: b")");
   }
+}
+
+// Were schemas read for each value, or a part of one as often as something refers to it, this would take hours.
+TEST(TagCallSchemas, CostAsMuchAsTheyAreLong) {
+  constexpr int kNumbers = 50'000;
+  json::array names;
+  json::object chain{{"last", {{"type", "string"}}}};
+  for (int i = 0; i < kNumbers; ++i) {
+    names.push_back(json::string("name" + std::to_string(i)));
+    const std::string next = i + 1 < kNumbers ? std::to_string(i + 1) : "last";
+    chain["link" + std::to_string(i)] = {{"$ref", "#/$defs/" + (next == "last" ? next : "link" + next)}};
+  }
+  const json::object itself{{"$ref", "#/properties/x"}};
+  const json::object properties{{"x", {{"anyOf", {itself, itself}}, {"enum", names}}},
+                                {"far", {{"$ref", "#/$defs/link0"}}},
+                                {"near", {{"$ref", "#/$defs/link49990"}}}};
+  const json::array list{
+      {{"function", {{"name", "now"}, {"parameters", {{"properties", properties}, {"$defs", chain}}}}}}};
+  const auto tools = std::make_shared<const ToolSchemas>(list);
+  std::string answer;
+  for (int i = 0; i < 20'000; ++i) answer += R"(<function name="now"><param name="x">5</param></function>)";
+  const Reading reading = read_pieces({.format = ToolCallFormat::kNamedTags, .tools = tools}, {answer});
+  EXPECT_EQ(reading.calls, std::vector(20'000, (ToolCall{"now", R"({"x":"5"})"})));
+  const std::string both = R"(<function name="now"><param name="near">5</param><param name="far">a</param></function>)";
+  EXPECT_EQ(read_pieces({.format = ToolCallFormat::kNamedTags, .tools = tools}, {both}),
+            one_call("now", R"({"near":"5","far":"a"})"));
 }
 
 TEST(NamedTagCalls, ParametersOfToolsWithFreeKeys) {
