@@ -24,14 +24,14 @@ std::vector<GroupCost> costs_of(const models::ModelInfo& info, const kernels::Ke
 MemoryRequest memory_request(const models::ModelInfo& info, const kernels::Kernels& kernels,
                              const EngineOptions& options) {
   const int context = options.context_length > 0 ? options.context_length : info.context_length;
-  const std::size_t disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0;  // and as much read
   return {.budget_bytes = options.memory_budget_bytes,
           .weight_bytes = info.weight_bytes,
-          .step_bytes = disk_bytes + step_bytes({.step_tokens = options.step_tokens,
-                                                 .max_batch = options.max_batch,
-                                                 .context = context,
-                                                 .vocab_size = info.vocab_size,
-                                                 .activations_per_token = info.activations_per_token}),
+          .step_bytes = step_bytes({.step_tokens = options.step_tokens,
+                                    .max_batch = options.max_batch,
+                                    .context = context,
+                                    .vocab_size = info.vocab_size,
+                                    .activations_per_token = info.activations_per_token}),
+          .disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0,  // queued, and as much read
           .groups = costs_of(info, kernels, options.block_tokens),
           .block_tokens = options.block_tokens,
           .model_context = info.context_length,
