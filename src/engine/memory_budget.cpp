@@ -65,15 +65,22 @@ Blocks window_blocks(const MemoryRequest& request, int num_sequences, int contex
   return blocks;
 }
 
+std::size_t bytes_beside_the_cache(const MemoryRequest& request) {
+  return request.weight_bytes + request.step_bytes + request.disk_bytes;
+}
+
 std::unexpected<Error> does_not_fit(const MemoryRequest& request, int context) {
   const std::size_t cache_bytes = least_cache_bytes(request, context);
+  const bool has_disk = request.disk_bytes > 0;
   return fail(ErrorCode::kInvalidArgument,
               "the model does not fit: weights take " + in_mib(request.weight_bytes) +
-                  ", the activations and logits of a step " + in_mib(request.step_bytes) + " and a cache of " +
+                  ", the activations and logits of a step " + in_mib(request.step_bytes) +
+                  (has_disk ? ", the buffers of --ssd-cache " + in_mib(request.disk_bytes) : "") + " and a cache of " +
                   std::to_string(context) + " tokens " + in_mib(cache_bytes) + ", together " +
-                  in_mib(request.weight_bytes + request.step_bytes + cache_bytes) + ", but the memory budget is " +
-                  in_mib(request.budget_bytes) +
-                  "; raise --memory-budget, lower --step-tokens or --max-batch, or serve a smaller model",
+                  in_mib(bytes_beside_the_cache(request) + cache_bytes) + ", but the memory budget is " +
+                  in_mib(request.budget_bytes) + "; raise --memory-budget, " +
+                  (has_disk ? "leave out --ssd-cache, " : "") +
+                  "lower --step-tokens or --max-batch, or serve a smaller model",
               "memory-budget");
 }
 
@@ -186,7 +193,7 @@ Result<MemoryPlan> plan_memory(MemoryRequest request) {
   const int wanted = is_asked_for ? request.context_length : request.model_context;
   const int least = is_asked_for ? wanted : std::min(wanted, request.block_tokens);
 
-  const std::size_t without_cache = request.weight_bytes + request.step_bytes;
+  const std::size_t without_cache = bytes_beside_the_cache(request);
   if (without_cache > request.budget_bytes) return does_not_fit(request, least);
   const std::size_t cache_bytes = request.budget_bytes - without_cache;
   if (least_cache_bytes(request, least) > cache_bytes) return does_not_fit(request, least);

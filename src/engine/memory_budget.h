@@ -37,6 +37,7 @@ struct MemoryRequest {
   std::size_t budget_bytes = 0;  // 0: default_memory_budget()
   std::size_t weight_bytes = 0;
   std::size_t step_bytes = 0;
+  std::size_t disk_bytes = 0;  // on their way to the disk tier and back
   std::vector<GroupCost> groups;
   int block_tokens = 0;
   int model_context = 0;   // tokens the model was trained for

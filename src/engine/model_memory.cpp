@@ -35,14 +35,14 @@ ModelFootprint footprint_of(const models::ModelInfo& info, std::vector<GroupCost
 MemoryRequest memory_request(const ModelFootprint& footprint, const EngineOptions& options) {
   CHECK(footprint.block_tokens == options.block_tokens, "a footprint is of blocks as the engine has them");
   const int context = options.context_length > 0 ? options.context_length : footprint.context_length;
-  const std::size_t disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0;  // and as much read
   return {.budget_bytes = options.memory_budget_bytes,
           .weight_bytes = footprint.weight_bytes,
-          .step_bytes = disk_bytes + step_bytes({.step_tokens = options.step_tokens,
-                                                 .max_batch = options.max_batch,
-                                                 .context = context,
-                                                 .vocab_size = footprint.vocab_size,
-                                                 .activations_per_token = footprint.activations_per_token}),
+          .step_bytes = step_bytes({.step_tokens = options.step_tokens,
+                                    .max_batch = options.max_batch,
+                                    .context = context,
+                                    .vocab_size = footprint.vocab_size,
+                                    .activations_per_token = footprint.activations_per_token}),
+          .disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0,  // queued, and as much read
           .groups = footprint.groups,
           .block_tokens = options.block_tokens,
           .model_context = footprint.context_length,

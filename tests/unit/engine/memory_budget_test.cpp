@@ -245,6 +245,24 @@ TEST(MemoryBudgetTest, LeavesRoomForAStep) {
       "--step-tokens or --max-batch, or serve a smaller model");
 }
 
+TEST(MemoryBudgetTest, LeavesRoomForTheDiskTierAndSaysSo) {
+  MemoryRequest request = small_model();
+  request.step_bytes = 10 * kMiB;
+  request.disk_bytes = 20 * kMiB;
+  const auto plan = plan_memory(request);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->num_blocks, ElementsAre(10));
+  EXPECT_EQ(plan->step_bytes, 10 * kMiB);
+  request.disk_bytes = 31 * kMiB;
+  const auto refused = plan_memory(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().message,
+      "the model does not fit: weights take 60.0 MiB, the activations and logits of a step 10.0 MiB, the buffers of "
+      "--ssd-cache 31.0 MiB and a cache of 32 tokens 1.0 MiB, together 102.0 MiB, but the memory budget is 100.0 MiB; "
+      "raise --memory-budget, leave out --ssd-cache, lower --step-tokens or --max-batch, or serve a smaller model");
+}
+
 TEST(MemoryBudgetTest, WarnsOfABudgetAboveWhatThereIs) {
   EXPECT_EQ(budget_warning(0, 100 * kMiB), std::nullopt);
   EXPECT_EQ(budget_warning(100 * kMiB, 100 * kMiB), std::nullopt);

@@ -1,0 +1,204 @@
+"""Prompts that are kept on disk, as their user sees it: the bits of a cold answer in memory, on disk and after a
+restart, around every edge; nothing of another model; and nothing spoilt by a server that is killed at any moment."""
+
+import concurrent.futures
+import contextlib
+import random
+import signal
+import time
+
+import httpx
+import pytest
+import safetensors.numpy
+from golden_checkpoint import VOCABULARY, random_prompt, write_golden
+from server_process import ServerProcess, wait_until
+
+BLOCK = 32
+RUN = 256  # tokens of a file
+LEAST = 64  # tokens that are read from disk rather than computed
+ANSWER = 8
+LENGTHS = [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, LEAST + 1, RUN - 1, RUN, RUN + 1, 2 * RUN + 1]
+# SmolLM2-135M: 30 layers of 3 heads of 64, keys and values; with codes, 2 halves for each head.
+BLOCK_BYTES = {"off": BLOCK * 30 * 3 * 2 * 128, "8": BLOCK * 30 * 3 * 2 * 68, "4": BLOCK * 30 * 3 * 2 * 36}
+STARTER_TOKENS = 40_000
+
+
+@contextlib.contextmanager
+def served(*flags: str, env: dict[str, str] | None = None):
+    """A client of a server that has loaded its model, and the server."""
+    with ServerProcess(*flags, env=env) as server, httpx.Client(base_url=server.url, timeout=120) as http:
+        wait_until(lambda: http.get("/health").status_code == 200, 60, "the model is loaded")
+        yield http, server
+
+
+def ask(http: httpx.Client, prompt: list[int], max_tokens: int = ANSWER) -> tuple[dict, int]:
+    """All that a user sees of an answer, and how many tokens were not computed for it."""
+    body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "logprobs": 3, "ignore_eos": True,
+            "return_token_ids": True}  # fmt: skip
+    answer = http.post("/v1/completions", json=body).raise_for_status().json()
+    assert answer["usage"]["completion_tokens"] == max_tokens
+    [choice] = answer["choices"]
+    return choice, answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def disk(http: httpx.Client) -> dict:
+    return http.get("/stats").json()["ssd_cache"]
+
+
+def stop(server: ServerProcess) -> None:
+    server.terminate()
+    assert server.wait() == 0
+
+
+def cached_on_disk(prompt: list[int]) -> int:
+    """All but the last token, which is computed for what comes after it."""
+    return len(prompt) - 1 if len(prompt) - 1 >= LEAST else 0
+
+
+@pytest.mark.parametrize("scheme", ["off", "8", "4"])
+def test_answers_keep_their_bits_in_memory_on_disk_and_over_a_restart(scheme, tmp_path):  # 54
+    # Memory for the largest two; asking for all in turn, nobody finds its own there.
+    memory = 2 * 17 * BLOCK_BYTES[scheme] / 2**30
+    flags = ["--context-length", "1024", "--kv-quant", scheme, "--prompt-cache", f"{memory:.9f}", "--ssd-cache",
+             str(tmp_path)]  # fmt: skip
+    prompts = [random_prompt(length, 1000 + length, STARTER_TOKENS) for length in LENGTHS]
+    # An entry has the prompt and all of the answer but its last token: whole runs, and a file for the rest.
+    num_files = sum(-(-(length + ANSWER - 1) // RUN) for length in LENGTHS)
+    with served(*flags) as (http, server):
+        cold = []
+        for prompt in prompts:
+            answer, cached = ask(http, prompt)
+            assert cached == 0
+            cold.append(answer)
+            assert ask(http, prompt) == (answer, len(prompt) - 1)
+        wait_until(lambda: disk(http)["spills"] == num_files, 10, "all files are written")
+        assert disk(http)["restores"] == 0
+        for prompt, answer in zip(prompts, cold, strict=True):
+            assert ask(http, prompt) == (answer, cached_on_disk(prompt)), len(prompt)
+        assert http.get("/stats").json()["prompt_cache"]["bytes"] <= memory * 2**30
+        assert (disk(http)["failed"], disk(http)["dropped"]) == (0, 0)
+        stop(server)
+    with served(*flags, "--ssd-cache-verify") as (http, server):
+        assert disk(http)["entries"] == num_files
+        for prompt, answer in zip(prompts, cold, strict=True):
+            assert ask(http, prompt) == (answer, cached_on_disk(prompt)), len(prompt)
+            assert ask(http, prompt) == (answer, len(prompt) - 1)
+        assert (disk(http)["failed"], disk(http)["spills"]) == (0, 0)
+
+
+# States, convolutions, windows, and windows with sinks: what can be resumed only where somebody has stopped.
+@pytest.mark.parametrize("name", ["qwen3_5_4bit", "lfm2_4bit", "gemma3_text_windows_4bit", "gpt_oss_mxfp4"])
+def test_second_turns_go_on_from_the_first_in_memory_and_after_a_restart(name, tmp_path):  # 55
+    model = write_golden(tmp_path / "model", name)
+    flags = ["--model", str(model), "--ssd-cache", str(tmp_path / "cache")]
+    prompts = [random_prompt(length, 1 + i, VOCABULARY) for i, length in enumerate(LENGTHS)]
+    new = random_prompt(5, 1, VOCABULARY)
+    with served("--model", str(model), "--prompt-cache", "0") as (http, _):
+        cold = [ask(http, prompt)[0] for prompt in prompts]
+        longer = [prompt + answer["token_ids"] + new for prompt, answer in zip(prompts, cold, strict=True)]
+        cold_longer = [ask(http, prompt)[0] for prompt in longer]
+    with served(*flags) as (http, server):
+        for prompt, answer, second, second_answer in zip(prompts, cold, longer, cold_longer, strict=True):
+            assert ask(http, prompt) == (answer, 0)
+            assert ask(http, prompt) == (answer, len(prompt) - 1)
+            assert ask(http, second) == (second_answer, len(prompt) + ANSWER - 1)
+        stop(server)
+    with served(*flags) as (http, _):
+        for prompt, answer, second, second_answer in zip(prompts, cold, longer, cold_longer, strict=True):
+            assert ask(http, prompt) == (answer, cached_on_disk(prompt)), len(prompt)
+            got, cached = ask(http, second)
+            assert got == second_answer
+            assert cached >= len(prompt) + ANSWER - 1
+        assert disk(http)["failed"] == 0
+
+
+def change_one_weight(model) -> None:
+    path = model / "model.safetensors"
+    weights = safetensors.numpy.load_file(path)
+    weights["model.norm.weight"][0] *= 1.5
+    safetensors.numpy.save_file(weights, path)
+
+
+def test_nothing_is_taken_from_another_model(tmp_path):  # 58
+    model = write_golden(tmp_path / "model", "qwen2_f16")
+    prompt = random_prompt(300, 1, VOCABULARY)
+    flags = ["--model", str(model)]
+    cached = [*flags, "--ssd-cache", str(tmp_path / "cache")]
+    seen = []
+
+    def expect_a_miss(*more: str, env: dict[str, str] | None = None) -> None:
+        with served(*flags, *more, env=env) as (http, _):
+            cold, _ = ask(http, prompt)
+        assert cold not in seen  # what would be taken for it would be seen
+        seen.append(cold)
+        for num_cached in [0, len(prompt) - 1]:
+            with served(*cached, *more, env=env) as (http, server):
+                assert ask(http, prompt) == (cold, num_cached)
+                stop(server)
+
+    expect_a_miss()
+    expect_a_miss("--kv-quant", "8")
+    expect_a_miss("--kv-quant", "4")
+    change_one_weight(model)
+    expect_a_miss()
+
+
+def test_a_killed_server_leaves_nothing_that_changes_an_answer(tmp_path):
+    flags = ["--context-length", "1024", "--prompt-cache", "0.03", "--ssd-cache", str(tmp_path), "--ssd-cache-max",
+             "0.06"]  # fmt: skip
+    beginning = random_prompt(RUN + 40, 1, STARTER_TOKENS)
+    prompts = [beginning + random_prompt(20 * i, 2 + i, STARTER_TOKENS) for i in range(1, 9)]
+    with served("--context-length", "1024", "--prompt-cache", "0") as (http, _):
+        cold = [ask(http, prompt)[0] for prompt in prompts]
+    moments = random.Random(1)
+    found = 0
+    for life in range(20):
+        with served(*flags) as (http, server):
+            i = life % len(prompts)
+            answer, cached = ask(http, prompts[i])
+            assert answer == cold[i], f"after {life} kills"
+            found += cached > 0
+            with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+                others = [pool.submit(ask, http, prompt) for prompt in prompts]
+                time.sleep(moments.uniform(0, 0.8))
+                server.terminate(signal.SIGKILL)
+                assert server.wait() == -signal.SIGKILL
+                for other, want in zip(others, cold, strict=True):
+                    with contextlib.suppress(httpx.TransportError):  # was not answered before the end
+                        assert other.result()[0] == want
+    assert found > 0, "no life found anything of the one before"
+    with served(*flags, "--ssd-cache-verify") as (http, _):
+        assert [ask(http, prompt)[0] for prompt in prompts] == cold
+        assert disk(http)["failed"] == 0
+    leftovers = [path.name for path in tmp_path.rglob("*.tmp")]
+    assert leftovers == []
+
+
+def test_a_prompt_of_one_token_more_than_the_context_is_refused_with_both_numbers():  # 62
+    with served("--context-length", "256") as (http, _):
+        for length, why in [(257, ""), (256, ", which leaves no room for an answer")]:
+            response = http.post("/v1/completions", json={"prompt": [1000] * length, "max_tokens": 1})
+            assert response.status_code == 400
+            error = response.json()["error"]
+            assert error["code"] == "context_length_exceeded"
+            assert error["message"].startswith(f"this model's context is 256 tokens, but the prompt has {length}{why};")
+        assert ask(http, [1000] * 255, max_tokens=1)[0]["finish_reason"] == "length"
+
+
+def test_what_does_not_fit_in_memory_is_refused_with_numbers_and_what_does_not_fit_now_waits():  # 60
+    small = ["--max-batch", "4", "--step-tokens", "64", "--prompt-cache", "0", "--memory-budget", "0.14"]
+    with served(*small) as (http, _):
+        memory = http.get("/stats").json()["memory"]
+        kv = http.get("/stats").json()["kv"]
+        context = memory["max_context"]
+        assert memory["weights_bytes"] + memory["kv_bytes"] + memory["step_bytes"] <= memory["budget_bytes"]
+        assert context == kv["blocks_total"] * BLOCK < 8192, "memory, not the model, is the limit"
+        refused = http.post("/v1/completions", json={"prompt": [1000] * (context + 1), "max_tokens": 1})
+        assert refused.status_code == 400
+        assert f"this model's context is {context} tokens, but the prompt has {context + 1};" in refused.text
+        # Each takes most of the blocks: they can only follow one another.
+        prompts = [random_prompt(context * 2 // 3, 1000 + i, STARTER_TOKENS) for i in range(3)]
+        with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+            together = list(pool.map(lambda prompt: ask(http, prompt, 2)[0], prompts))
+        assert together == [ask(http, prompt, 2)[0] for prompt in prompts]
+        assert http.get("/stats").json()["kv"]["blocks_used"] == 0
