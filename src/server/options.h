@@ -20,6 +20,8 @@ struct SamplingDefaults {
   std::optional<int> max_tokens;  // absent: as many as the context leaves
 };
 
+inline constexpr double kSsdCacheMaxGb = 32;
+
 /// How a model is run.
 struct EngineSettings {
   int max_batch = 8;
@@ -27,8 +29,8 @@ struct EngineSettings {
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
   double prompt_cache_gb = 2;   // of that, for prompts that may come again; 0: none
-  std::string ssd_cache;        // a folder for what the prompt cache gives up; empty: none
-  double ssd_cache_max_gb = 32;
+  std::string ssd_cache = {};   // a folder for what the prompt cache gives up; empty: none
+  std::optional<double> ssd_cache_max_gb = std::nullopt;  // that its files may take; absent: kSsdCacheMaxGb
   bool ssd_cache_verify = false;
   int step_tokens = 0;  // see tokens_in_step
   int threads = 0;      // for kernels; 0: physical cores
