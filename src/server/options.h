@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "kernels/kernel_options.h"
+#include "text/volatile_lines.h"
 
 namespace redpoll::server {
 
@@ -65,6 +66,7 @@ struct ServerOptions {
 
   EngineSettings engine;
   SamplingDefaults defaults;
+  text::VolatileLines volatile_lines;                  // that templates do not see
   std::chrono::milliseconds request_timeout{0};        // from parsed to last byte; 0: none
   std::chrono::milliseconds shutdown_grace{30'000};    // what running requests get after the first signal
   std::chrono::milliseconds comment_interval{10'000};  // a stream that is silent for so long gets a comment line
