@@ -1,4 +1,4 @@
-/* The C interface of the text library (Rust: tokenizers, minijinja). Only src/text/ includes it.
+/* The C interface of the text library (Rust: tokenizers, minijinja, regex). Only src/text/ includes it.
  *
  * Every function catches panics. A function that can fail returns RpStatus; on anything but RP_OK its last argument
  * holds a message for people instead of a result. Both are buffers that the caller frees. Strings are UTF-8 with a
@@ -75,6 +75,16 @@ void rp_template_free(RpTemplate *chat_template);
 /* `context` is the text of a JSON object; `local_time` is seconds since 1970 plus the offset of the local time zone. */
 RpStatus rp_template_render(const RpTemplate *chat_template, const uint8_t *context, size_t size, int64_t local_time,
                             RpBuffer *text_or_message);
+
+/* ---- Patterns of lines */
+typedef struct RpLinePattern RpLinePattern;
+
+/* A regular expression, as Rust's regex crate writes them. */
+RpStatus rp_line_pattern_new(const uint8_t *pattern, size_t size, RpLinePattern **line_pattern, RpBuffer *message);
+void rp_line_pattern_free(RpLinePattern *line_pattern);
+/* Whether it matches all of `line`, in time that is linear in its length. */
+RpStatus rp_line_pattern_matches(const RpLinePattern *line_pattern, const uint8_t *line, size_t size, bool *matches,
+                                 RpBuffer *message);
 
 /* ---- About the library */
 /* Lines of "name version". */

@@ -2,6 +2,7 @@
 // reads, no sockets, no device. Numbers are in range here: the parsers check. The answers to them are in api/answer.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct Conversation {
   json::array messages;
   json::array tools;                  // empty when there are none or `tool_choice` is "none"
   json::object chat_template_kwargs;  // with `reasoning_effort` and `enable_thinking` where the request implies them
+  std::optional<std::size_t> first_system_part;  // bytes of the first system message that came as its first part
   bool add_generation_prompt = true;
   bool parallel_tool_calls = true;  // false: the answer ends after its first call
 };

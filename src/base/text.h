@@ -1,4 +1,4 @@
-// Small helpers for text: what a message may show of what somebody sent, and trimming.
+// Small helpers for text: what a message may show of what somebody sent, what a terminal may show at all, and trimming.
 #pragma once
 
 #include <cstddef>
@@ -17,5 +17,9 @@ namespace redpoll {
 /// The same in single quotes. Every message that repeats a client's text does it by this, so that no request can make
 /// an answer or a log line as long as itself.
 [[nodiscard]] std::string in_quotes(std::string_view text);
+
+/// Text that terminals, logs and JSON can hold whatever a client or a file put into it: valid UTF-8 on one line,
+/// control characters as "\\n" or "\\x1b". Whoever prints does it, so that messages may quote what they found.
+[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace redpoll

@@ -144,7 +144,7 @@ StepFigure break_down(std::string what, const StepTotals& totals, const Roofline
 Result<ProfileReport> run_profile_bench(EngineBenchOptions options, const server::Progress& progress) {
   if (const std::string device = kernels::describe_device().device; device != "cpu") {
     return fail(ErrorCode::kUnsupported,
-                "a profile needs operations that run when they are called, as on a CPU; this device is a " + device);
+                "a profile needs operations that run when they are called, as on a CPU; the device here is " + device);
   }
   if (options.engine.exact) {
     return fail(ErrorCode::kInvalidArgument,

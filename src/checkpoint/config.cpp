@@ -75,7 +75,7 @@ void FieldReader::texts(std::string_view name, std::vector<std::string>& out) {
   for (const json::value& element : **array) {
     if (!element.is_string()) {
       return fail_with(fail(ErrorCode::kInvalidArgument,
-                            "'" + json_.path_of(name) + "': expected an array of strings, one element is a " +
+                            "'" + json_.path_of(name) + "': expected an array of strings, one element is of type " +
                                 std::string(json_kind_name(element)),
                             json_.path_of(name)));
     }

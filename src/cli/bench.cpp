@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/text.h"
 #include "bench/engine_bench.h"
 #include "bench/profile_bench.h"
 #include "bench/serve_bench.h"
@@ -59,7 +60,7 @@ Flag& add_list(FlagSet& flags, const std::string& name, std::optional<std::vecto
 }
 
 // Lines that tell what is being done, beside the report.
-void print_progress(std::string_view line) { std::cerr << line << '\n'; }
+void print_progress(std::string_view line) { std::cerr << printable(line) << '\n'; }
 
 template <typename Report>
 int print(const Result<Report>& report_or_error, bool as_json) {

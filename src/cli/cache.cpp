@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "bench/table.h"
 #include "cache/disk_folder.h"
 #include "cli/verbs.h"
@@ -139,7 +140,7 @@ Status verify_files(const CacheVerb& verb) {
       ++num_files;
       if (content) continue;
       ++num_bad;
-      std::cout << content.error().message << '\n';
+      std::cout << printable(content.error().message) << '\n';
     }
   }
   std::cout << num_files << (num_files == 1 ? " file" : " files") << " checked, " << num_bad << " bad\n";

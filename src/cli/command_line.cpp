@@ -5,6 +5,7 @@
 #include <iostream>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/config_file.h"
 #include "cli/flag_sources.h"
 #include "cli/help_text.h"
@@ -98,12 +99,12 @@ int CommandLine::unknown_verb(const std::string& name) const {
 }
 
 int report(const Error& error) {
-  std::cerr << "redpoll: " << error.message << '\n';
+  std::cerr << "redpoll: " << printable(error.message) << '\n';
   return kExitFailed;
 }
 
 int report_usage(std::string_view verb, std::string_view message) {
-  std::cerr << "redpoll: " << message << "\n`redpoll " << verb << (verb.empty() ? "" : " ")
+  std::cerr << "redpoll: " << printable(message) << "\n`redpoll " << verb << (verb.empty() ? "" : " ")
             << "--help` lists what there is.\n";
   return kExitUsage;
 }

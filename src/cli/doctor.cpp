@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
@@ -103,10 +104,11 @@ int run(const DoctorVerb& verb) {
   json::array rows;
   for (const Finding& finding : findings) {
     fine = fine && finding.fine;
+    const std::string text = printable(finding.text);  // it quotes files of strangers
     if (verb.as_json) {
-      rows.push_back(json::object{{"name", finding.name}, {"ok", finding.fine}, {"text", finding.text}});
+      rows.push_back(json::object{{"name", finding.name}, {"ok", finding.fine}, {"text", text}});
     } else {
-      std::cout << (finding.fine ? "ok       " : "MISSING  ") << finding.name << ": " << finding.text << '\n';
+      std::cout << (finding.fine ? "ok       " : "MISSING  ") << finding.name << ": " << text << '\n';
     }
   }
   if (verb.as_json) std::cout << dump_json(rows) << '\n';

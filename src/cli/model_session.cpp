@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "server/model_locator.h"
 
@@ -42,7 +43,7 @@ Result<std::shared_ptr<server::ServedModel>> load_model(const std::string& model
   ASSIGN_OR_RETURN(const server::ModelLocation location,
                    server::locate_model(model, server::ModelPlaces::from_environment()));
   return server::load_served_model(location, {.alias = {}, .engine = settings},
-                                   [](std::string_view line) { std::cerr << line << '\n'; });
+                                   [](std::string_view line) { std::cerr << printable(line) << '\n'; });
 }
 
 Result<LocalAnswer> generate_answer(server::ServedModel& model, server::PreparedGeneration prepared,

@@ -58,6 +58,30 @@ void add_default_flags(FlagSet& flags, server::SamplingDefaults& defaults) {
       .or_else("what the context leaves");
 }
 
+void add_prompt_flags(FlagSet& flags, text::VolatileLines& lines) {
+  flags.group("Lines that change with every request and would keep a prompt from being found in the prompt cache");
+  flags
+      .add({.name = "--volatile-line",
+            .value_name = "REGEX",
+            .kind = FlagKind::kText,
+            .description = "Leave out lines at the start of a system prompt that match this in full",
+            .set = [&lines](std::string_view value) -> Status {
+              RETURN_IF_ERROR(check_text(value));
+              ASSIGN_OR_RETURN(text::LinePattern pattern, text::LinePattern::parse(value));
+              lines.given.push_back(std::move(pattern));
+              return {};
+            }})
+      .repeatable = true;
+  flags.add({.name = "--no-known-volatile-lines",
+             .kind = FlagKind::kSwitch,
+             .description = "Keep the line there that is known to be one: Claude Code's x-anthropic-billing-header",
+             .set = [&lines](std::string_view value) -> Status {
+               ASSIGN_OR_RETURN(const bool given, parse_switch(value));
+               lines.known = !given;
+               return {};
+             }});
+}
+
 void add_config_flag(FlagSet& flags) {
   flags.group("Settings");
   flags.add({.name = "--config",
@@ -83,6 +107,7 @@ void add_serve(CommandLine& command_line) {
   add_network_flags(flags, *options);
   add_engine_flags(flags, options->engine, Batching::kMany);
   add_default_flags(flags, options->defaults);
+  add_prompt_flags(flags, options->volatile_lines);
   add_log_flags(flags, options->log_level, options->log_format);
   add_config_flag(flags);
 }

@@ -18,6 +18,19 @@ void add_stop_flag(FlagSet& flags, std::vector<std::string>& stop) {
   };
 }
 
+// The disk cache takes what the prompt cache gives up, and its other flags say something of its folder.
+std::optional<std::string> ssd_cache_conflict(const server::EngineSettings& settings) {
+  if (settings.ssd_cache.empty()) {
+    if (settings.ssd_cache_max_gb) return "--ssd-cache-max bounds the files in a folder that --ssd-cache must name";
+    if (settings.ssd_cache_verify) return "--ssd-cache-verify checks the files in a folder that --ssd-cache must name";
+    return std::nullopt;
+  }
+  const std::string purpose = "--ssd-cache keeps what the prompt cache gives up, and ";
+  if (settings.exact) return purpose + "with --exact there is none; leave one of them out";
+  if (settings.prompt_cache_gb == 0) return purpose + "with --prompt-cache 0 there is none; leave one of them out";
+  return std::nullopt;
+}
+
 }  // namespace
 
 void add_model_flag(FlagSet& flags, std::string& model) {
@@ -61,6 +74,7 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
     flags.text("--ssd-cache", "DIR", settings.ssd_cache, "Folder to keep prompts in beyond that, and over restarts")
         .or_else("none");
     flags.number("--ssd-cache-max", settings.ssd_cache_max_gb, {0.001, 1e6}, "GiB that files there may take")
+        .or_else(number_text(server::kSsdCacheMaxGb))
         .value_name = "GB";
     flags.toggle("--ssd-cache-verify", settings.ssd_cache_verify, "Check all that is read there against its checksum");
   }
@@ -77,8 +91,8 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
 }
 
 std::optional<std::string> conflict_of(const server::EngineSettings& settings) {
-  if (const Status fine = kernels::check_kv_quantization(settings.kernel_options()); !fine) return fine.error().message;
-  return std::nullopt;
+  if (const Status fine = kernels::check_exact(settings.kernel_options()); !fine) return fine.error().message;
+  return ssd_cache_conflict(settings);
 }
 
 void add_sampling_flags(FlagSet& flags, api::GenerationOptions& options) {

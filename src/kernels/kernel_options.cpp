@@ -39,8 +39,15 @@ Result<KvQuantization> parse_kv_quantization(std::string_view name) {
               "kv-quant");
 }
 
-Status check_kv_quantization(const KernelOptions& options) {
-  if (!options.exact || options.kv_quantization == KvQuantization::kOff) return {};
+Status check_exact(const KernelOptions& options) {
+  if (!options.exact) return {};
+  if (options.activations) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--activations says what our own kernels for CPUs compute in, and --exact computes in the checkpoint's "
+                "types; leave one of them out",
+                "activations");
+  }
+  if (options.kv_quantization == KvQuantization::kOff) return {};
   return fail(
       ErrorCode::kInvalidArgument,
       "--kv-quant rounds keys and values to codes, and --exact computes what mlx-lm computes without that; leave "
@@ -72,13 +79,7 @@ Status check_options(const KernelOptions& options, bool on_cpu) {
   if (on_cpu) {
     if (auto variant = cpu::chosen_variant(); !variant) return std::unexpected(std::move(variant).error());
   }
-  if (options.exact && options.activations) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--activations says what our own kernels for CPUs compute in, and --exact computes in the checkpoint's "
-                "types; leave one of them out",
-                "activations");
-  }
-  RETURN_IF_ERROR(check_kv_quantization(options));
+  RETURN_IF_ERROR(check_exact(options));
   const Activations activations = options.activations.value_or(Activations::kFloat32);
   if (on_cpu || activations == Activations::kFloat32) return {};
   return fail(ErrorCode::kInvalidArgument,

@@ -53,8 +53,8 @@ struct KernelOptions {
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 
-/// An Error for keys and values that are to be exact and packed.
-[[nodiscard]] Status check_kv_quantization(const KernelOptions& options);
+/// An Error for what the exact tier would not heed: other activations, and keys and values in codes.
+[[nodiscard]] Status check_exact(const KernelOptions& options);
 
 /// An Error for what the kernels of the device that computes would ignore, REDPOLL_CPU included.
 [[nodiscard]] Status check_options(const KernelOptions& options, bool on_cpu);

@@ -91,17 +91,17 @@ void Parameters::ignore(std::string_view prefix) {
 
 Status Parameters::finish() const {
   if (!problems_.empty()) {
-    return fail(ErrorCode::kCorruptFile, checkpoint_.path.string() + " does not hold the tensors of a " +
-                                             checkpoint_.config.model_type + " model: " + joined(problems_, "; "));
+    return fail(ErrorCode::kCorruptFile, checkpoint_.path.string() + " does not hold the tensors that model_type '" +
+                                             checkpoint_.config.model_type + "' needs: " + joined(problems_, "; "));
   }
   std::vector<std::string> unread;
   for (const std::string& name : checkpoint_.parameters.names()) {
     if (!read_.contains(name)) unread.push_back(name);
   }
   if (!unread.empty()) {
-    return fail(ErrorCode::kCorruptFile, checkpoint_.path.string() + " holds tensors that a " +
+    return fail(ErrorCode::kCorruptFile, checkpoint_.path.string() + " holds tensors that model_type '" +
                                              checkpoint_.config.model_type +
-                                             " model does not have: " + joined(unread, ", "));
+                                             "' does not have: " + joined(unread, ", "));
   }
   return {};
 }

@@ -38,6 +38,7 @@ struct PreparedGeneration {
   bool continues_prompt = false;  // the answer goes on in the middle of a text, as completions do and chat does not
   bool echo = false;
   std::optional<text::ToolCallOptions> tool_calls = {};  // the answer may call tools
+  int num_volatile_lines = 0;                            // that were left out of the prompt
 };
 
 using GenerationOutput = std::variant<api::ChoiceDelta, api::ChoiceEnd>;

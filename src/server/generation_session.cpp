@@ -75,6 +75,7 @@ GenerationSession::~GenerationSession() {
   const api::Usage usage = generation_->usage();
   const api::Timings timings = generation_->timings();
   observation.generated = true;
+  observation.volatile_lines = generation_->prepared().num_volatile_lines;
   observation.queue_s = timings.queue_ms / 1000;
   observation.ttft_s = usage.completion_tokens > 0 ? timings.ttft_ms / 1000 : -1;
   observation.prompt_tokens = usage.prompt_tokens;

@@ -114,6 +114,7 @@ void Metrics::observe(const RequestObservation& request, const Histogram& inter_
   prompt_tokens_ += static_cast<std::uint64_t>(request.prompt_tokens);
   cached_tokens_ += static_cast<std::uint64_t>(request.cached_tokens);
   completion_tokens_ += static_cast<std::uint64_t>(request.completion_tokens);
+  volatile_lines_ += static_cast<std::uint64_t>(request.volatile_lines);
 }
 
 std::string Metrics::text(const engine::EngineStats& engine, std::string_view version, std::string_view model) const {
@@ -133,6 +134,7 @@ std::string Metrics::text(const engine::EngineStats& engine, std::string_view ve
     counter("redpoll_prompt_tokens_total", "Prompt tokens of finished requests.", prompt_tokens_);
     counter("redpoll_cached_tokens_total", "Of those, found in the prompt cache.", cached_tokens_);
     counter("redpoll_completion_tokens_total", "Generated tokens of finished requests.", completion_tokens_);
+    counter("redpoll_volatile_lines_total", "Lines left out at the start of system prompts.", volatile_lines_);
     counter("redpoll_cancellations_total", "Requests whose client went away before the end.", cancellations_);
     queue_s_.write("redpoll_queue_seconds", "Submitted to first scheduled.", out);
     ttft_s_.write("redpoll_time_to_first_token_seconds", "Submitted to first token.", out);

@@ -50,6 +50,7 @@ struct RequestObservation {
   int prompt_tokens = 0;
   int cached_tokens = 0;
   int completion_tokens = 0;
+  int volatile_lines = 0;  // left out of its system prompt
 };
 
 /// Thread-safe; lives as long as the server.
@@ -74,6 +75,7 @@ class Metrics {
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;
   std::uint64_t completion_tokens_ = 0;
+  std::uint64_t volatile_lines_ = 0;
 };
 
 }  // namespace redpoll::server

@@ -8,6 +8,7 @@
 
 #include "base/edit_distance.h"
 #include "base/file.h"
+#include "base/text.h"
 
 #ifndef REDPOLL_STARTER_FOLDER
 #define REDPOLL_STARTER_FOLDER ""
@@ -175,25 +176,8 @@ Result<ModelLocation> starter_model(const ModelPlaces& places) {
               "model");
 }
 
-}  // namespace
-
-ModelPlaces ModelPlaces::from_environment() {
-  ModelPlaces places;
-  places.default_model = environment("REDPOLL_MODEL");
-  places.starter_folder = REDPOLL_STARTER_FOLDER;
-  if (const std::string hub = environment("HF_HUB_CACHE"); !hub.empty()) {
-    places.hub_cache = hub;
-  } else if (const std::string home = environment("HF_HOME"); !home.empty()) {
-    places.hub_cache = fs::path(home) / "hub";
-  } else if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
-    places.hub_cache = fs::path(cache) / "huggingface" / "hub";
-  } else {
-    places.hub_cache = fs::path(environment("HOME")) / ".cache" / "huggingface" / "hub";
-  }
-  return places;
-}
-
-Result<ModelLocation> locate_model(std::string_view model, const ModelPlaces& places) {
+// As locate_model, with names as they are on disk.
+Result<ModelLocation> find_model(std::string_view model, const ModelPlaces& places) {
   if (model.empty()) model = places.default_model;
   if (model.empty()) return starter_model(places);
 
@@ -214,6 +198,30 @@ Result<ModelLocation> locate_model(std::string_view model, const ModelPlaces& pl
                 "model");
   }
   return not_found(model, places, ids);
+}
+
+}  // namespace
+
+ModelPlaces ModelPlaces::from_environment() {
+  ModelPlaces places;
+  places.default_model = environment("REDPOLL_MODEL");
+  places.starter_folder = REDPOLL_STARTER_FOLDER;
+  if (const std::string hub = environment("HF_HUB_CACHE"); !hub.empty()) {
+    places.hub_cache = hub;
+  } else if (const std::string home = environment("HF_HOME"); !home.empty()) {
+    places.hub_cache = fs::path(home) / "hub";
+  } else if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
+    places.hub_cache = fs::path(cache) / "huggingface" / "hub";
+  } else {
+    places.hub_cache = fs::path(environment("HOME")) / ".cache" / "huggingface" / "hub";
+  }
+  return places;
+}
+
+Result<ModelLocation> locate_model(std::string_view model, const ModelPlaces& places) {
+  ASSIGN_OR_RETURN(ModelLocation location, find_model(model, places));
+  location.name = printable(location.name);  // a file may be called anything
+  return location;
 }
 
 }  // namespace redpoll::server

@@ -11,11 +11,12 @@ namespace redpoll::server {
 namespace {
 
 Result<http::Response> tokenize(const AppContext& context, const json::value& body) {
-  ASSIGN_OR_RETURN(const api::TokenizeRequest request, api::parse_tokenize_request(body));
+  ASSIGN_OR_RETURN(api::TokenizeRequest request, api::parse_tokenize_request(body));
   RETURN_IF_ERROR(api::check_model(request.model, context.model->id));
   const ServedModel& model = *context.model;
   std::string text;
-  if (const auto* conversation = std::get_if<api::Conversation>(&request.input)) {
+  if (auto* conversation = std::get_if<api::Conversation>(&request.input)) {
+    leave_out_volatile_lines(context.options.volatile_lines, *conversation);
     ASSIGN_OR_RETURN(text, render_conversation(model, *conversation));
   } else {
     text = std::get<std::string>(request.input);
@@ -37,8 +38,9 @@ Result<http::Response> detokenize(const AppContext& context, const json::value& 
 }
 
 Result<http::Response> apply_template(const AppContext& context, const json::value& body) {
-  ASSIGN_OR_RETURN(const api::TemplateRequest request, api::parse_template_request(body));
+  ASSIGN_OR_RETURN(api::TemplateRequest request, api::parse_template_request(body));
   RETURN_IF_ERROR(api::check_model(request.model, context.model->id));
+  leave_out_volatile_lines(context.options.volatile_lines, request.conversation);
   ASSIGN_OR_RETURN(const std::string prompt, render_conversation(*context.model, request.conversation));
   return json_response(api::format_rendered(prompt), request.warnings);
 }

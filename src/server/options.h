@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "kernels/kernel_options.h"
+#include "text/volatile_lines.h"
 
 namespace redpoll::server {
 
@@ -20,6 +21,8 @@ struct SamplingDefaults {
   std::optional<int> max_tokens;  // absent: as many as the context leaves
 };
 
+inline constexpr double kSsdCacheMaxGb = 32;
+
 /// How a model is run.
 struct EngineSettings {
   int max_batch = 8;
@@ -27,8 +30,8 @@ struct EngineSettings {
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
   double prompt_cache_gb = 2;   // of that, for prompts that may come again; 0: none
-  std::string ssd_cache;        // a folder for what the prompt cache gives up; empty: none
-  double ssd_cache_max_gb = 32;
+  std::string ssd_cache = {};   // a folder for what the prompt cache gives up; empty: none
+  std::optional<double> ssd_cache_max_gb = std::nullopt;  // that its files may take; absent: kSsdCacheMaxGb
   bool ssd_cache_verify = false;
   int step_tokens = 0;  // see tokens_in_step
   int threads = 0;      // for kernels; 0: physical cores
@@ -63,6 +66,7 @@ struct ServerOptions {
 
   EngineSettings engine;
   SamplingDefaults defaults;
+  text::VolatileLines volatile_lines;                  // that templates do not see
   std::chrono::milliseconds request_timeout{0};        // from parsed to last byte; 0: none
   std::chrono::milliseconds shutdown_grace{30'000};    // what running requests get after the first signal
   std::chrono::milliseconds comment_interval{10'000};  // a stream that is silent for so long gets a comment line

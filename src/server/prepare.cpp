@@ -1,8 +1,10 @@
 #include "server/prepare.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "api/openai/completions.h"
+#include "base/log.h"
 #include "engine/context_limit.h"
 #include "server/sampling.h"
 #include "server/stable_prefix.h"
@@ -108,6 +110,21 @@ Result<PreparedGeneration> prepare_completion(const ServedModel& model, const Sa
     prepared.prompts.push_back(std::move(ready));
   }
   return prepared;
+}
+
+int leave_out_volatile_lines(const text::VolatileLines& lines, api::Conversation& conversation) {
+  const auto is_system = [](const json::value& message) { return message.as_object().at("role") == "system"; };
+  const auto first = std::ranges::find_if(conversation.messages, is_system);
+  if (first == conversation.messages.end()) return 0;
+  json::string& content = first->as_object().at("content").as_string();
+  const std::size_t part = std::min(conversation.first_system_part.value_or(content.size()), content.size());
+  const text::LeadingLines found = lines.find(std::string_view(content).substr(0, part));
+  if (found.count == 0) return 0;
+  content.erase(0, found.bytes);
+  if (conversation.first_system_part) conversation.first_system_part = part - found.bytes;
+  log_debug("left out volatile lines of a system prompt",
+            {{"lines", std::to_string(found.count)}, {"bytes", std::to_string(found.bytes)}});
+  return found.count;
 }
 
 Result<std::string> render_conversation(const ServedModel& model, const api::Conversation& conversation) {

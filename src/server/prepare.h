@@ -10,6 +10,7 @@
 #include "server/generation.h"
 #include "server/options.h"
 #include "server/served_model.h"
+#include "text/volatile_lines.h"
 
 namespace redpoll::server {
 
@@ -21,6 +22,10 @@ namespace redpoll::server {
 /// Text prompts get the special tokens that the tokenizer adds; token ids are taken as they are.
 [[nodiscard]] Result<PreparedGeneration> prepare_completion(const ServedModel& model, const SamplingDefaults& flags,
                                                             const api::CompletionRequest& request);
+
+/// Takes the volatile lines off the beginning of the first system message; how many they were. Of a message that came
+/// in parts only the first is looked at, and its end is the end of a line.
+int leave_out_volatile_lines(const text::VolatileLines& lines, api::Conversation& conversation);
 
 /// The prompt that the model's template makes of a conversation.
 [[nodiscard]] Result<std::string> render_conversation(const ServedModel& model, const api::Conversation& conversation);

@@ -11,7 +11,9 @@ namespace {
 Result<PreparedRequest> prepare_openai_chat(const AppContext& context, const json::value& body) {
   ASSIGN_OR_RETURN(api::ChatRequest request, api::openai::parse_chat_request(body, context.limits()));
   RETURN_IF_ERROR(api::check_model(request.model, context.model->id));
+  const int num_volatile_lines = leave_out_volatile_lines(context.options.volatile_lines, request.conversation);
   ASSIGN_OR_RETURN(PreparedGeneration generation, prepare_chat(*context.model, context.options.defaults, request));
+  generation.num_volatile_lines = num_volatile_lines;
   return PreparedRequest{std::move(generation), std::move(request.warnings)};
 }
 

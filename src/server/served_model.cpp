@@ -61,10 +61,10 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
   options.context_length = settings.context_length;
   options.prompt_cache_bytes = static_cast<std::size_t>(settings.prompt_cache_gb * kBytesPerGb);
   if (!settings.ssd_cache.empty()) {
-    options.ssd_cache =
-        engine::SsdCacheOptions{.directory = settings.ssd_cache,
-                                .max_bytes = static_cast<std::uint64_t>(settings.ssd_cache_max_gb * kBytesPerGb),
-                                .verify = settings.ssd_cache_verify};
+    options.ssd_cache = engine::SsdCacheOptions{
+        .directory = settings.ssd_cache,
+        .max_bytes = static_cast<std::uint64_t>(settings.ssd_cache_max_gb.value_or(kSsdCacheMaxGb) * kBytesPerGb),
+        .verify = settings.ssd_cache_verify};
   }
   options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
   return options;

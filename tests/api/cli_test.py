@@ -111,6 +111,22 @@ def test_versions_are_printed_without_loading_a_model():
          "--prompt-token-ids: expected token ids with commas between, as in 1,2,3; got '1,,2'"),
         (["generate", "--prompt", "a", "--stop="], "--stop: expected some text, got nothing"),
         (["generate", "--prompt", "a"] + ["--stop=x"] * 17, "--stop: expected at most 16 of them"),
+        (["serve", "--volatile-line", "nonce=("],
+         "--volatile-line: expected a regular expression, got 'nonce=(': unclosed group (at byte 6)"),
+        (["serve", "--volatile-line="], "--volatile-line: expected some text, got nothing"),
+        (["serve", "--ssd-cache", "d", "--exact"],
+         "--ssd-cache keeps what the prompt cache gives up, and with --exact there is none; leave one of them out"),
+        (["serve", "--ssd-cache", "d", "--prompt-cache", "0"],
+         "--ssd-cache keeps what the prompt cache gives up, and with --prompt-cache 0 there is none; "
+         "leave one of them out"),
+        (["serve", "--ssd-cache-max", "32"],
+         "--ssd-cache-max bounds the files in a folder that --ssd-cache must name"),
+        (["serve", "--ssd-cache-verify"],
+         "--ssd-cache-verify checks the files in a folder that --ssd-cache must name"),
+        *((verb + ["--exact", "--activations", "float32"],
+           "--activations says what our own kernels for CPUs compute in, and --exact computes in the checkpoint's "
+           "types; leave one of them out")
+          for verb in [["serve"], ["generate", "--prompt", "a"], ["chat"], ["bench"], ["bench", "serve"]]),
         (["version", "extra"], "unexpected argument 'extra'"),
         (["doctor", "--jsn"], "there is no flag '--jsn'; did you mean --json?"),
     ],

@@ -3,8 +3,12 @@
 import json
 import pathlib
 import shutil
+import struct
+import subprocess
+import unicodedata
 
-from server_process import ROOT, run_program
+import pytest
+from server_process import ROOT, clean_environment, program, run_program
 
 EXIT_FINE, EXIT_FAILED = 0, 1
 
@@ -40,6 +44,54 @@ def test_doctor_does_not_call_a_model_good_that_has_no_tokenizer():
     result = run_program("generate", str(golden), "--prompt", "Hi")
     assert result.returncode == 1
     assert "has no tokenizer.json" in result.stderr
+
+
+def gguf_of(**texts: bytes) -> bytes:
+    """A GGUF file without tensors whose metadata are these strings, `__` in a key standing for a dot."""
+    def counted(text: bytes) -> bytes:
+        return struct.pack("<Q", len(text)) + text
+
+    string_type = struct.pack("<I", 8)
+    entries = [counted(key.replace("__", ".").encode()) + string_type + counted(text) for key, text in texts.items()]
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)) + b"".join(entries)
+
+
+HOSTILE = b"\x1b[2J\xff\r\n\xc2\x9b31m\x07"
+
+
+@pytest.fixture(params=["gguf", "key", "config"])
+def hostile(request, tmp_path) -> pathlib.Path:
+    """A model that would clear the screen of whoever prints what is in it."""
+    if request.param == "config":  # whose JSON must be UTF-8
+        golden = ROOT / "tests" / "golden"
+        config = json.loads((golden / "models" / "qwen2_f16" / "config.json").read_text())
+        config["model_type"] = HOSTILE.decode(errors="ignore")
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        shutil.copy(golden / "models" / "qwen2_f16" / "model.safetensors", tmp_path)
+        shutil.copy(golden / "text" / "tokenizers" / "byte_level.json", tmp_path / "tokenizer.json")
+        return tmp_path
+    path = tmp_path / "model.gguf"
+    if request.param == "gguf":
+        path.write_bytes(gguf_of(general__architecture=HOSTILE))
+    else:
+        whole = gguf_of(general__architecture=b"llama", NAME=b"text")
+        named = whole.replace(struct.pack("<Q", 4) + b"NAME", struct.pack("<Q", len(HOSTILE)) + HOSTILE)
+        path.write_bytes(named[:-1])  # so that the message is about this key
+    return path
+
+
+@pytest.mark.parametrize("verb", [["doctor"], ["doctor", "--json"], ["generate", "--prompt", "Hi"], ["serve"]],
+                         ids=" ".join)
+def test_what_a_file_holds_reaches_no_terminal_as_it_is(verb, hostile):
+    done = subprocess.run([program(), verb[0], str(hostile), *verb[1:]], capture_output=True, timeout=60,
+                          stdin=subprocess.DEVNULL, env=clean_environment())
+    assert done.returncode == EXIT_FAILED
+    printed = (done.stdout + done.stderr).decode()  # strictly: it must be UTF-8
+    controls = [c for c in printed if unicodedata.category(c) == "Cc" and c != "\n"]
+    assert controls == []
+    assert "x1b[2J" in printed and "x9b31m" in printed
+    if "--json" in verb:
+        assert "\\x1b[2J" in json.loads(done.stdout)[-1]["text"]
 
 
 def test_doctor_fails_with_advice_when_the_model_is_missing():

@@ -35,7 +35,7 @@ Result<json::object> read_template_kwargs(JsonReader& reader) {
 
 Result<Conversation> read_conversation(JsonReader& reader) {
   Conversation conversation;
-  ASSIGN_OR_RETURN(conversation.messages, read_messages(reader));
+  RETURN_IF_ERROR(read_messages(reader, conversation));
   RETURN_IF_ERROR(read_tools(reader, conversation));
   ASSIGN_OR_RETURN(conversation.chat_template_kwargs, read_template_kwargs(reader));
   return conversation;

@@ -9,8 +9,8 @@ namespace redpoll::api::openai {
 /// Reads `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `chat_template_kwargs` and `reasoning_effort`.
 [[nodiscard]] Result<Conversation> read_conversation(JsonReader& reader);
 
-/// `messages` as templates expect them; at least one.
-[[nodiscard]] Result<json::array> read_messages(JsonReader& reader);
+/// Reads `messages` into `conversation`, as templates expect them; at least one.
+[[nodiscard]] Status read_messages(JsonReader& reader, Conversation& conversation);
 
 /// Reads `tools` and what goes with them into `conversation`: tools with `type` filled in, or none when `tool_choice`
 /// is "none". Forcing a call is refused: nothing constrains the output yet.

@@ -164,19 +164,31 @@ Result<json::object> read_message(const json::value& message, const std::string&
   return out;
 }
 
+// Of messages that have been read: nothing if the first system message came as one string, or without any part.
+std::optional<std::size_t> first_system_part(const json::array& messages, const json::array& read) {
+  const auto is_system = [](const json::value& message) { return message.as_object().at("role") == "system"; };
+  const auto found = std::ranges::find_if(read, is_system);
+  if (found == read.end()) return std::nullopt;
+  const json::value& content = messages[static_cast<std::size_t>(found - read.begin())].as_object().at("content");
+  if (!content.is_array() || content.get_array().empty()) return std::nullopt;
+  const json::object& part = content.get_array().front().as_object();
+  return part.at(part.at("type").as_string()).as_string().size();
+}
+
 }  // namespace
 
-Result<json::array> read_messages(JsonReader& reader) {
+Status read_messages(JsonReader& reader, Conversation& conversation) {
   ASSIGN_OR_RETURN(const json::array* messages, reader.required_array("messages"));
   const std::string path = reader.path_of("messages");
   if (messages->empty()) return bad_field(path, "expected at least one message");
-  json::array out;
+  json::array& out = conversation.messages;
   out.reserve(messages->size());
   for (const json::value& message : *messages) {
     ASSIGN_OR_RETURN(json::object read, read_message(message, element_path(path, out.size()), reader));
     out.emplace_back(std::move(read));
   }
-  return out;
+  conversation.first_system_part = first_system_part(*messages, out);
+  return {};
 }
 
 }  // namespace redpoll::api::openai

@@ -47,6 +47,19 @@ TEST(ChatMessages, TextPartsAreJoined) {
   EXPECT_EQ(messages_of(R"([{"role":"user","content":[]}])"), R"([{"role":"user","content":""}])");
 }
 
+TEST(ChatMessages, WhereTheFirstPartOfTheSystemsTextEndsIsKept) {
+  const auto part_of = [](const std::string& messages) {
+    return parsed(R"({"messages":[{"role":"user","content":[{"type":"text","text":"abcdef"}]},)" + messages + "]}")
+        .conversation.first_system_part;
+  };
+  const std::string parts = R"("content":[{"type":"text","text":"\u00e4b"},{"type":"text","text":"c"}]})";
+  EXPECT_EQ(part_of(R"({"role":"system",)" + parts), 3U);
+  EXPECT_EQ(part_of(R"({"role":"developer",)" + parts), 3U);
+  EXPECT_EQ(part_of(R"({"role":"system","content":"be brief"},{"role":"system",)" + parts), std::nullopt);
+  EXPECT_EQ(part_of(R"({"role":"system","content":[]})"), std::nullopt);
+  EXPECT_EQ(part_of(R"({"role":"user",)" + parts), std::nullopt);
+}
+
 TEST(ChatMessages, ToolCallArgumentsBecomeObjectsInTheirKeyOrder) {
   EXPECT_EQ(
       messages_of(R"([{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":

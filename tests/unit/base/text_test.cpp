@@ -38,6 +38,18 @@ TEST(Text, NoCharacterIsCutInTwo) {
   }
 }
 
+TEST(Text, WhatIsPrintedHoldsNoControlCharacters) {
+  EXPECT_EQ(printable("plain \xE2\x82\xAC text"), "plain \xE2\x82\xAC text");
+  EXPECT_EQ(printable("\x1B[31mred\r\n\t"), "\\x1b[31mred\\x0d\\n\\x09");
+  EXPECT_EQ(printable(std::string_view("a\0b\x7F", 4)), "a\\x00b\\x7f");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m"),
+            "\\x9b31m")
+      << "the one-character form of ESC [";
+  EXPECT_EQ(printable("\xC2\xA0"), "\xC2\xA0") << "the first that is no control character";
+  EXPECT_EQ(printable("a\xFF\xC2"), "a\xEF\xBF\xBD\xEF\xBF\xBD");
+}
+
 TEST(Text, BrokenBytesAreReplaced) {
   EXPECT_EQ(in_quotes("a\xFF"), "'a\xEF\xBF\xBD'");
   EXPECT_TRUE(is_valid_utf8(shortened(std::string(500, '\xFF'))));

@@ -149,7 +149,7 @@ TEST(ConfigTest, WrongTypesAndMissingTypeAreErrors) {
   EXPECT_EQ(message(R"({"model_type":7})"), "'model_type': expected a string, got number 7");
   EXPECT_EQ(message(with("tie_word_embeddings", "1")), "'tie_word_embeddings': expected a boolean, got number 1");
   EXPECT_EQ(message(with("layer_types", "[1]")),
-            "'layer_types': expected an array of strings, one element is a number");
+            "'layer_types': expected an array of strings, one element is of type number");
   EXPECT_EQ(message(with("no_rope_layers", "[1,2]")),
             "'no_rope_layers': expected an array of whole numbers from 0 to 1, got 2");
   EXPECT_EQ(message(with("no_rope_layers", "[true]")),

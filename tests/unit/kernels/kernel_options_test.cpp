@@ -62,15 +62,24 @@ TEST(KernelOptionsTest, WhatAGpuWouldIgnoreIsRefusedThere) {
   }
 }
 
+TEST(KernelOptionsTest, TheExactTierTakesNoOtherActivations) {
+  EXPECT_TRUE(check_exact({.exact = true}));
+  EXPECT_TRUE(check_exact({.activations = Activations::kInt8}));
+  for (const Activations activations : {Activations::kFloat32, Activations::kInt16, Activations::kInt8}) {
+    const KernelOptions both{.exact = true, .activations = activations};
+    EXPECT_EQ(check_exact(both).error().param, "activations");
+    EXPECT_FALSE(check_options(both, true));
+  }
+}
+
 TEST(KernelOptionsTest, KvQuantizationsHaveNamesAndAreNotExact) {
   for (const auto& [name, value] : {std::pair("off", KvQuantization::kOff),
                                     {"8", KvQuantization::k8},
                                     {"4", KvQuantization::k4},
                                     {"config", KvQuantization::kConfig}}) {
     EXPECT_EQ(parse_kv_quantization(name).value(), value);
-    EXPECT_TRUE(check_kv_quantization({.kv_quantization = value}));
-    EXPECT_EQ(check_kv_quantization({.exact = true, .kv_quantization = value}).has_value(),
-              value == KvQuantization::kOff);
+    EXPECT_TRUE(check_exact({.kv_quantization = value}));
+    EXPECT_EQ(check_exact({.exact = true, .kv_quantization = value}).has_value(), value == KvQuantization::kOff);
     EXPECT_EQ(check_options({.exact = true, .kv_quantization = value}, true).has_value(),
               value == KvQuantization::kOff);
   }

@@ -79,7 +79,8 @@ TEST_F(ParametersTest, SaysWhatIsWrongWithExperts) {
   EXPECT_EQ(parameters.root()["experts"].experts("up_proj", 2, 64, 32), nullptr);
   EXPECT_EQ(parameters.root()["experts"].experts("down_proj", 2, 64, 32), nullptr);
   EXPECT_EQ(parameters.finish().error().message,
-            "some-model does not hold the tensors of a llama model: stacked.up_proj.weight has shape (2, 64, 32), "
+            "some-model does not hold the tensors that model_type 'llama' needs: stacked.up_proj.weight has shape (2, "
+            "64, 32), "
             "expected (3, 64, 32); experts.1.up_proj.weight is stored unlike those of the other experts; "
             "experts.1.down_proj.weight is missing");
 }
@@ -97,7 +98,8 @@ TEST_F(ParametersTest, AMatrixWithoutRowsIsAnError) {
 TEST_F(ParametersTest, ListsEveryProblemAtOnce) {
   add("proj.weight", DType::kF16, {32, 64});
   EXPECT_EQ(load_linear(Bias::kRequired),
-            "some-model does not hold the tensors of a llama model: proj.weight has shape (32, 64), expected (64, 32); "
+            "some-model does not hold the tensors that model_type 'llama' needs: proj.weight has shape (32, 64), "
+            "expected (64, 32); "
             "proj.bias is missing");
 }
 
@@ -105,7 +107,7 @@ TEST_F(ParametersTest, NamesTensorsThatNoLayerRead) {
   add("proj.weight", DType::kF16, {64, 32});
   add("proj.bias", DType::kF16, {64});
   add("extra.weight", DType::kF16, {1});
-  EXPECT_EQ(load_linear(), "some-model holds tensors that a llama model does not have: extra.weight, proj.bias");
+  EXPECT_EQ(load_linear(), "some-model holds tensors that model_type 'llama' does not have: extra.weight, proj.bias");
 }
 
 TEST_F(ParametersTest, ShortensALongList) {

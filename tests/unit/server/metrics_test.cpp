@@ -62,7 +62,8 @@ TEST(MetricsTest, FinishedRequestsCountTokensAndTimes) {
                    .total_s = 0.2,
                    .prompt_tokens = 11,
                    .cached_tokens = 4,
-                   .completion_tokens = 2},
+                   .completion_tokens = 2,
+                   .volatile_lines = 3},
                   gaps);
   metrics.observe(
       {.endpoint = "chat", .status = 200, .generated = true, .ttft_s = -1, .total_s = 0.1, .prompt_tokens = 5},
@@ -71,6 +72,7 @@ TEST(MetricsTest, FinishedRequestsCountTokensAndTimes) {
   EXPECT_THAT(text, HasSubstr("redpoll_prompt_tokens_total 16\n"));
   EXPECT_THAT(text, HasSubstr("redpoll_cached_tokens_total 4\n"));
   EXPECT_THAT(text, HasSubstr("redpoll_completion_tokens_total 2\n"));
+  EXPECT_THAT(text, HasSubstr("redpoll_volatile_lines_total 3\n"));
   EXPECT_THAT(text, HasSubstr("redpoll_time_to_first_token_seconds_count 1\n"));  // the second had no token
   EXPECT_THAT(text, HasSubstr("redpoll_inter_token_seconds_count 1\n"));
   EXPECT_THAT(text, HasSubstr("redpoll_request_seconds_count 2\n"));

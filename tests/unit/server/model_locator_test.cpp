@@ -52,6 +52,15 @@ TEST_F(ModelLocatorTest, GgufFileIsNamedByItsStem) {
   EXPECT_EQ(location->path, root_ / "Tiny-1B.Q4_0.gguf");
 }
 
+TEST_F(ModelLocatorTest, NamesCanBePrintedWhateverFilesAreCalled) {
+  const fs::path path = root_ / "m\x1B[31m\xFF.gguf";
+  write(path, "");
+  const auto location = locate_model(path.string(), places_);
+  ASSERT_TRUE(location);
+  EXPECT_EQ(location->name, "m\\x1b[31m\xEF\xBF\xBD");
+  EXPECT_EQ(location->path, path);
+}
+
 TEST_F(ModelLocatorTest, FolderWithOneGgufFileMeansThatFile) {
   write(root_ / "one" / "model.gguf", "");
   const auto location = locate_model((root_ / "one").string(), places_);

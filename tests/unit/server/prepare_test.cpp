@@ -42,6 +42,40 @@ TEST(PrepareTest, ChatIsRenderedAndTokenizedWithoutFurtherSpecialTokens) {
   EXPECT_FALSE(prepared->continues_prompt);
 }
 
+// What is left of messages, and how many lines were left out, with patterns for `nonce=1` and the like.
+std::pair<std::string, int> without_nonces(const std::string& messages,
+                                           std::optional<std::size_t> first_system_part = std::nullopt) {
+  api::Conversation conversation;
+  conversation.messages = parse_json(messages)->as_array();
+  conversation.first_system_part = first_system_part;
+  const text::VolatileLines lines{.given = {text::LinePattern::parse("nonce=[0-9]+").value()}};
+  const int num_lines = leave_out_volatile_lines(lines, conversation);
+  return {dump_json(conversation.messages), num_lines};
+}
+
+TEST(PrepareTest, VolatileLinesAreLeftOutOfTheFirstSystemMessageAlone) {
+  const std::string others = R"({"role":"user","content":"nonce=3\nhi"},{"role":"system","content":"nonce=4\nhm"}])";
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1\nnonce=2\nbe brief\nnonce=5"},)" + others),
+            std::pair(R"([{"role":"system","content":"be brief\nnonce=5"},)" + others, 2));
+  EXPECT_EQ(without_nonces(R"([{"role":"user","content":"nonce=1"},{"role":"system","content":"nonce=2\nx"}])"),
+            std::pair(std::string(R"([{"role":"user","content":"nonce=1"},{"role":"system","content":"x"}])"), 1));
+  for (const std::string& same : {R"([{"role":"system","content":"be brief"},)" + others,
+                                  std::string(R"([{"role":"user","content":"nonce=1\nhi"}])"), std::string("[]")}) {
+    EXPECT_EQ(without_nonces(same), std::pair(same, 0));
+  }
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"}])").first, R"([{"role":"system","content":""}])");
+}
+
+TEST(PrepareTest, APartOfASystemMessageEndsItsLastLine) {
+  const std::string joined = R"([{"role":"system","content":"nonce=12be brief"}])";
+  EXPECT_EQ(without_nonces(joined), std::pair(joined, 0));
+  EXPECT_EQ(without_nonces(joined, 8), std::pair(std::string(R"([{"role":"system","content":"be brief"}])"), 1));
+  EXPECT_EQ(without_nonces(joined, 7), std::pair(std::string(R"([{"role":"system","content":"2be brief"}])"), 1));
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1nonce=2\nx"}])", 7).first,
+            R"([{"role":"system","content":"nonce=2\nx"}])")
+      << "only the first part has them";
+}
+
 TEST(PrepareTest, TheStablePartEndsWhereTheFirstMessageBegins) {
   ServedModel model = make_model();
   api::ChatRequest request = hello();
