@@ -143,6 +143,24 @@ def test_nothing_is_taken_from_another_model(tmp_path):  # 58
     expect_a_miss()
 
 
+def test_damage_is_found_by_who_verifies_and_the_rest_is_used(tmp_path):
+    flags = ["--context-length", "1024", "--ssd-cache", str(tmp_path)]
+    prompt = random_prompt(3 * RUN, 1, STARTER_TOKENS)
+    with served(*flags) as (http, server):
+        cold, _ = ask(http, prompt)
+        stop(server)
+    [second] = [path for path in tmp_path.rglob("run-*.kv") if path.read_bytes()[28:32] == RUN.to_bytes(4, "little")]
+    data = bytearray(second.read_bytes())
+    data[-1] ^= 0x40  # the exponent of a value of the last layer
+    second.write_bytes(data)
+    with served(*flags, "--ssd-cache-verify") as (http, server):
+        assert ask(http, prompt) == (cold, RUN)
+        assert disk(http)["failed"] == 1
+        stop(server)
+    with served(*flags, "--ssd-cache-verify") as (http, _):  # has been written anew
+        assert ask(http, prompt) == (cold, len(prompt) - 1)
+
+
 def test_a_killed_server_leaves_nothing_that_changes_an_answer(tmp_path):
     flags = ["--context-length", "1024", "--prompt-cache", "0.03", "--ssd-cache", str(tmp_path), "--ssd-cache-max",
              "0.06"]  # fmt: skip
