@@ -16,8 +16,6 @@
 namespace redpoll::engine {
 namespace {
 
-/// Copied out for the disk between two steps: about a millisecond.
-constexpr std::size_t kBytesWrittenPerStep = std::size_t{4} << 20U;
 /// Which may not answer at all.
 constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
 constexpr std::size_t kBytesWrittenIdle = std::size_t{64} << 20U;
@@ -176,7 +174,7 @@ void EngineLoop::step() {
   const std::span<const float> logits = runner_.run(batch_.ragged);
   mark(StepPhase::kForward);
   deliver(scheduled, logits, started_at);
-  if (disk_) (void)disk_->write_behind(kBytesWrittenPerStep);
+  if (disk_) disk_->write_between_steps();
 }
 
 void EngineLoop::restore_from_disk() {

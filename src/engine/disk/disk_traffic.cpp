@@ -1,6 +1,7 @@
 #include "engine/disk/disk_traffic.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <limits>
 #include <utility>
@@ -18,6 +19,8 @@ constexpr int kMostRunBlocks = 8;
 constexpr std::size_t kBytesReadAhead = std::size_t{32} << 20U;
 /// Copied out while a step waits for room.
 constexpr std::size_t kBytesCopiedOnEviction = std::size_t{16} << 20U;
+/// While something runs. A file takes some ten milliseconds of a processor, whoever's they are.
+constexpr std::chrono::milliseconds kBetweenWrites{1'000};
 /// Entries that wait to be copied out.
 constexpr std::size_t kMostSpills = 256;
 
@@ -103,6 +106,12 @@ bool DiskTraffic::write_behind(std::size_t max_bytes) {
     spills_.pop_front();
   }
   return false;
+}
+
+void DiskTraffic::write_between_steps() {
+  if (parts_.clock.now() - written_at_ < kBetweenWrites) return;
+  written_at_ = parts_.clock.now();
+  (void)write_behind(1);
 }
 
 /// Writes what is not there yet of the entry: runs from the first on, then the rest.

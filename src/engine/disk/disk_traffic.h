@@ -58,6 +58,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   void restore(int num_places);
   /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
   bool write_behind(std::size_t max_bytes);
+  /// A file's bytes now and then: more would take time from those who wait for their next token.
+  void write_between_steps();
   /// What is in the cache's blocks is not known any more.
   void abort();
   /// Writes all that is to be written, as far as SsdCacheOptions::flush_limit allows.
@@ -116,6 +118,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   bool can_resume_anywhere_ = false;
   int full_group_ = -1;                   // that sees all tokens; -1: none
   std::vector<std::size_t> block_bytes_;  // by group
+  Clock::TimePoint written_at_;           // between steps
   std::deque<Spill> spills_;              // oldest first
   std::optional<Restoration> restoration_;
   std::uint64_t next_read_ = 0;
