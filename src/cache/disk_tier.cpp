@@ -1,5 +1,6 @@
 #include "cache/disk_tier.h"
 
+#include <algorithm>
 #include <limits>
 #include <new>
 #include <utility>
@@ -21,6 +22,10 @@ std::uint64_t file_bytes(const StoredHead& head, std::size_t payload_bytes) {
   return std::uint64_t{header_bytes(head)} + payload_bytes;
 }
 
+std::uint64_t largest_file(const DiskTierOptions& options) {
+  return std::min(options.max_file_bytes, options.max_bytes);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, std::function<void()> on_change) {
@@ -28,7 +33,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, std::f
                                .run_tokens = options.run_tokens,
                                .runs_have_data = options.runs_have_data,
                                .can_resume_anywhere = options.can_resume_anywhere};
-  ASSIGN_OR_RETURN(DiskIndex index, scan_directory(options.directory, books));
+  ASSIGN_OR_RETURN(DiskIndex index, scan_directory(options.directory, books, options.max_file_bytes));
   std::unique_ptr<DiskTier> tier(new DiskTier(std::move(options), std::move(index), std::move(on_change)));
   // What was here before may be more than is allowed now.
   static_cast<void>(tier->make_room({}, 0));
@@ -68,7 +73,7 @@ bool DiskTier::write(StoredHead head, std::vector<std::byte> payload) {
   {
     const std::lock_guard lock(mutex_);
     if (index_.holds(head.kind, head.key) || queued_.contains(head.key)) return true;
-    if (size > options_.max_queued_bytes - queued_bytes_ || file_bytes(head, size) > options_.max_bytes) {
+    if (size > options_.max_queued_bytes - queued_bytes_ || file_bytes(head, size) > largest_file(options_)) {
       ++stats_.dropped;
       return false;
     }
@@ -169,7 +174,8 @@ Result<StoredFile> DiskTier::read_file(const ReadJob& job) {
   ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open(options_.directory, folder_));
   const std::string name = file_name(job.kind, job.key);
   const auto read = [&]() -> Result<StoredFile> {
-    ASSIGN_OR_RETURN(auto content, folder.read(name, options_.verify ? PayloadCheck::kChecksum : PayloadCheck::kNone));
+    const PayloadCheck check = options_.verify ? PayloadCheck::kChecksum : PayloadCheck::kNone;
+    ASSIGN_OR_RETURN(auto content, folder.read(name, check, largest_file(options_)));
     RETURN_IF_ERROR(check_owner(content.header, options_.fingerprint, options_.run_tokens));
     return StoredFile{.head = std::move(content.header.head), .payload = std::move(content.payload)};
   };

@@ -24,19 +24,21 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cache/disk_folder.h"
 #include "cache/disk_format.h"
 #include "cache/disk_index.h"
 
 namespace redpoll::cache {
 
 struct DiskTierOptions {
-  std::filesystem::path directory;  // made if it is not there; a folder in it for each fingerprint
-  std::uint64_t max_bytes = 0;      // of all files of all fingerprints
-  bool verify = false;              // payloads against their checksums when they are read; headers always are
-  std::string fingerprint;          // of model and layout: 64 lower-case hex digits, as sha256_hex gives
-  int run_tokens = 0;               // tokens of one run
-  bool runs_have_data = true;       // a group sees all tokens
-  bool can_resume_anywhere = true;  // no windows, no states; only with runs_have_data
+  std::filesystem::path directory;          // made if it is not there; a folder in it for each fingerprint
+  std::uint64_t max_bytes = 0;              // of all files of all fingerprints
+  std::uint64_t max_file_bytes = kAnySize;  // of one with its header; larger ones are neither written nor read
+  bool verify = false;                      // payloads against their checksums when they are read; headers always are
+  std::string fingerprint;                  // of model and layout: 64 lower-case hex digits, as sha256_hex gives
+  int run_tokens = 0;                       // tokens of one run
+  bool runs_have_data = true;               // a group sees all tokens
+  bool can_resume_anywhere = true;          // no windows, no states; only with runs_have_data
   std::size_t max_queued_bytes = 0;
 };
 
@@ -57,7 +59,7 @@ class DiskTier {
  public:
   /// Reads the headers of all files of the fingerprint, removes what is damaged, foreign or half written, and starts
   /// the thread. `on_change` is called on that thread whenever a read has completed or a write has left the queue; it
-  /// must not call back. An Error when the directory cannot be made, listed or written to.
+  /// must not call back. An Error when the directory cannot be made, listed, written to or trusted.
   [[nodiscard]] static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, std::function<void()> on_change);
   /// Ends after the file that is being read or written; what is queued is lost, so `flush` first.
   ~DiskTier();
@@ -70,8 +72,8 @@ class DiskTier {
   /// On disk, or on its way there.
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
   /// Queues a file; true as well if it is held already. False if more than max_queued_bytes would be waiting, or the
-  /// file would be larger than max_bytes. Parents go first: a file whose parent is not there when its turn comes could
-  /// not be found, and is dropped.
+  /// file would be larger than max_file_bytes or max_bytes. Parents go first: a file whose parent is not there when its
+  /// turn comes could not be found, and is dropped.
   [[nodiscard]] bool write(StoredHead head, std::vector<std::byte> payload);
   /// Queues, before all writes. The answer comes in `take_restored`, always.
   void read(std::uint64_t id, StoredKind kind, const ContentKey& key);
@@ -114,8 +116,7 @@ class DiskTier {
 
   DiskTier(DiskTierOptions options, DiskIndex index, std::function<void()> on_change);
 
-  void run();
-  // For the disk thread, which has not locked the mutex then.
+  void run();  // and what it calls: the disk thread, which has not locked the mutex then
   void read_one(const ReadJob& job);
   void write_one(const WriteJob& job);
   void write_uses(std::size_t most);
