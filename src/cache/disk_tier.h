@@ -1,24 +1,19 @@
 // DiskTier: blocks of the prompt cache in files, so that what memory gives up, or a restart forgets, can be had back
 // for the price of reading it. A store of files named by their content (disk_format.h), the books of what is there
-// (disk_index.h), and the thread that reads and writes. Moves bytes that the engine thread has copied out of the cache
-// or will copy in; knows neither blocks nor the prompt cache's tree.
+// (disk_index.h), and the thread that reads and writes (disk_worker.h). Moves bytes that the engine thread has copied
+// out of the cache or will copy in; knows neither blocks nor the prompt cache's tree.
 //
 // Nothing of it may ever fail a request: what cannot be read is a miss, what cannot be written is dropped, and a log
 // line says so once. Several servers may use one directory.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -54,14 +49,17 @@ struct DiskTierStats {
   std::uint64_t failed = 0;     // reads and writes that the operating system or a damaged file failed
 };
 
+struct DiskShared;
+
 /// Everything but `open` is for one thread, the engine's, and returns without waiting for I/O, `flush` apart.
 class DiskTier {
  public:
   /// Reads the headers of all files of the fingerprint, removes what is damaged, foreign or half written, and starts
   /// the thread. `on_change` is called on that thread whenever a read has completed or a write has left the queue; it
-  /// must not call back. An Error when the directory cannot be made, listed, written to or trusted.
+  /// must not call back. An Error when the directory cannot be made, listed, written to or trusted: see DiskFolder.
   [[nodiscard]] static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, std::function<void()> on_change);
-  /// Ends after the file that is being read or written; what is queued is lost, so `flush` first.
+  /// Waits for the file that is being read or written, but only for a second: a disk that does not answer keeps its
+  /// thread, which ends when it does. What is queued is lost, so `flush` first. `on_change` is not called any more.
   ~DiskTier();
   DiskTier(const DiskTier&) = delete;
   DiskTier& operator=(const DiskTier&) = delete;
@@ -95,56 +93,10 @@ class DiskTier {
   [[nodiscard]] DiskTierStats stats() const;
 
  private:
-  struct ReadJob {
-    std::uint64_t id = 0;
-    StoredKind kind = StoredKind::kRun;
-    ContentKey key{};
-  };
-  struct WriteJob {
-    StoredHead head;
-    std::vector<std::byte> payload;
-  };
-  enum class Outcome { kStored, kDropped, kFailed };
-  /// Says once that something fails, and again only after it has worked in between.
-  class Notice {
-   public:
-    void note(const Status& status, std::string_view message);
+  DiskTier(std::shared_ptr<DiskShared> shared, std::thread thread);
 
-   private:
-    bool is_failing_ = false;
-  };
-
-  DiskTier(DiskTierOptions options, DiskIndex index, std::function<void()> on_change);
-
-  void run();  // and what it calls: the disk thread, which has not locked the mutex then
-  void read_one(const ReadJob& job);
-  void write_one(const WriteJob& job);
-  void write_uses(std::size_t most);
-  [[nodiscard]] Result<StoredFile> read_file(const ReadJob& job);
-  [[nodiscard]] Outcome store(const WriteJob& job);
-  [[nodiscard]] bool make_room(const ContentKey& kept, std::uint64_t bytes);
-  void remove_evicted(const DiskFile& file);
-
-  const DiskTierOptions options_;
-  const std::string folder_;  // of the fingerprint, in options_.directory
-  const std::function<void()> on_change_;
-  Notice reads_;  // these are the disk thread's
-  Notice writes_;
-  Notice removals_;
-
-  mutable std::mutex mutex_;  // guards everything below; nobody has it during I/O
-  std::condition_variable work_;
-  std::condition_variable written_;
-  DiskIndex index_;
-  std::deque<ReadJob> read_jobs_;
-  std::deque<WriteJob> write_jobs_;  // the first one is being written; taken out when it is done
-  std::set<ContentKey> queued_;      // keys of write_jobs_
-  std::size_t queued_bytes_ = 0;
-  std::vector<Restored> restored_;
-  DiskTierStats stats_;  // but for what the index knows
-  bool stopping_ = false;
-
-  std::jthread thread_;  // the last to be made and the first to end, since it uses all of the above
+  std::shared_ptr<DiskShared> shared_;
+  std::thread thread_;
 };
 
 }  // namespace redpoll::cache
