@@ -89,6 +89,29 @@ Result<Descriptor> open_directory(const std::filesystem::path& directory) {
   return descriptor;
 }
 
+bool is_trusted(uid_t owner) { return owner == ::geteuid() || owner == 0; }
+
+std::string user(uid_t id) { return "user " + std::to_string(id); }
+
+/// That nobody but this user and root can have put anything there. Where it lies does not matter: in a folder with the
+/// sticky bit, as /tmp is, others can neither rename nor replace it.
+Status check_private(const Descriptor& folder, const std::filesystem::path& path) {
+  struct stat info{};
+  if (::fstat(folder.get(), &info) != 0) return system_error("stat", path);
+  const std::string expected = path.string() + ": expected a folder ";
+  if (!is_trusted(info.st_uid)) {
+    return fail(ErrorCode::kIo, expected + "of " + user(::geteuid()) + ", who runs this, got one of " +
+                                    user(info.st_uid) + ", who could change what is in it; use another folder");
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return fail(ErrorCode::kIo, expected +
+                                    "that only its owner can write into, got one that others can; use another "
+                                    "folder, or, if you trust what is in it: chmod go-w '" +
+                                    path.string() + "'");
+  }
+  return {};
+}
+
 Error in_file(Error error, const std::filesystem::path& path) {
   error.message = path.string() + ": " + error.message;
   return error;
@@ -118,12 +141,15 @@ Result<std::vector<std::string>> list_folders(const std::filesystem::path& direc
   return folders;
 }
 
-Result<DiskFolder> DiskFolder::open(const std::filesystem::path& directory, const std::string& name) {
+Result<DiskFolder> DiskFolder::open(const std::filesystem::path& directory, const std::string& name,
+                                    DiskAccess access) {
   ASSIGN_OR_RETURN(const Descriptor above, open_directory(directory));
+  if (access == DiskAccess::kTrusting) RETURN_IF_ERROR(check_private(above, directory));
   const std::filesystem::path path = directory / name;
   Descriptor descriptor(::openat(above.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!descriptor.is_open()) return system_error("open", path);
-  return DiskFolder(path, std::move(descriptor));
+  if (access == DiskAccess::kTrusting) RETURN_IF_ERROR(check_private(descriptor, path));
+  return DiskFolder(path, std::move(descriptor), access);
 }
 
 Result<DiskFolder> DiskFolder::open_or_make(const std::filesystem::path& directory, const std::string& name) {
@@ -148,26 +174,41 @@ Result<DiskFolder::Listing> DiskFolder::list() const {
     const std::string_view own =
         std::string_view(name).substr(0, name.size() - (is_unfinished ? kTemporarySuffix.size() : 0));
     if (!parse_file_name(own)) continue;
+    if (!check_file(info, path_ / name)) {
+      listing.untrusted.push_back(name);
+      continue;
+    }
     (is_unfinished ? listing.unfinished : listing.files)
         .push_back({.name = name, .bytes = static_cast<std::uint64_t>(info.st_size), .used_at = modified_at(info)});
   }
   return listing;
 }
 
-Result<DiskFolder::OpenedFile> DiskFolder::open_file(const std::string& name) const {
+Status DiskFolder::check_file(const struct stat& info, const std::filesystem::path& path) const {
+  if (!S_ISREG(info.st_mode)) return fail(ErrorCode::kIo, "not a regular file: " + path.string());
+  if (access_ == DiskAccess::kLooking || is_trusted(info.st_uid)) return {};
+  return fail(ErrorCode::kIo, path.string() + ": expected a file of " + user(::geteuid()) +
+                                  ", who runs this, got one of " + user(info.st_uid));
+}
+
+Result<DiskFolder::OpenedFile> DiskFolder::open_file(const std::string& name, std::uint64_t max_bytes) const {
   OpenedFile file{.descriptor = Descriptor(
                       ::openat(descriptor_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)),
                   .path = path_ / name};
   if (!file.descriptor.is_open()) return system_error("open", file.path);
   struct stat info{};
   if (::fstat(file.descriptor.get(), &info) != 0) return system_error("stat", file.path);
-  if (!S_ISREG(info.st_mode)) return fail(ErrorCode::kIo, "not a regular file: " + file.path.string());
+  RETURN_IF_ERROR(check_file(info, file.path));
   file.bytes = static_cast<std::uint64_t>(info.st_size);
+  if (file.bytes > max_bytes) {
+    return fail(ErrorCode::kCorruptFile, file.path.string() + ": expected at most " + std::to_string(max_bytes) +
+                                             " bytes, got " + std::to_string(file.bytes));
+  }
   return file;
 }
 
-Result<FileHeader> DiskFolder::read_header(const std::string& name) const {
-  ASSIGN_OR_RETURN(const OpenedFile file, open_file(name));
+Result<FileHeader> DiskFolder::read_header(const std::string& name, std::uint64_t max_bytes) const {
+  ASSIGN_OR_RETURN(const OpenedFile file, open_file(name, max_bytes));
   return read_header(file);
 }
 
@@ -192,8 +233,9 @@ Result<FileHeader> DiskFolder::read_header(const OpenedFile& file) const {
   return header;
 }
 
-Result<DiskFolder::Content> DiskFolder::read(const std::string& name, PayloadCheck check) const {
-  ASSIGN_OR_RETURN(const OpenedFile file, open_file(name));
+Result<DiskFolder::Content> DiskFolder::read(const std::string& name, PayloadCheck check,
+                                             std::uint64_t max_bytes) const {
+  ASSIGN_OR_RETURN(const OpenedFile file, open_file(name, max_bytes));
   ASSIGN_OR_RETURN(FileHeader header, read_header(file));
   Content content{.header = std::move(header), .payload = {}};
   const std::uint64_t size = content.header.payload_bytes;
@@ -226,6 +268,9 @@ Result<Descriptor> DiskFolder::lock_temporary(const std::string& name) const {
       return system_error("lock", path_ / name);
     }
     if (!is_still(name, file)) continue;
+    struct stat info{};
+    if (::fstat(file.get(), &info) != 0) return system_error("stat", path_ / name);
+    RETURN_IF_ERROR(check_file(info, path_ / name));
     if (::ftruncate(file.get(), 0) != 0) return system_error("empty", path_ / name);
     return file;
   }
@@ -233,7 +278,7 @@ Result<Descriptor> DiskFolder::lock_temporary(const std::string& name) const {
 
 Result<DiskFolder::Written> DiskFolder::write(FileHeader header, std::span<const std::byte> payload) const {
   const std::string name = file_name(header.head.kind, header.head.key);
-  const auto there = read_header(name);
+  const auto there = read_header(name, header_bytes(header.head) + payload.size());
   if (there && there->head == header.head && there->payload_bytes == payload.size()) return Written::kWasThere;
 
   const std::string temporary = name + std::string(kTemporarySuffix);

@@ -1,11 +1,18 @@
 // DiskFolder: the folder of one fingerprint's files in the directory of the disk tier: what can be done to a file
 // there. Touches regular files with names of ours only, and follows no symbolic link inside the directory. Files appear
 // complete or not at all, so any number of processes may use one folder.
+//
+// What is read becomes part of answers, so nobody else may have written it: the directory and the folder must belong to
+// this process's user, or to root, who may do anything, and only their owner may write into them. Files of other users
+// are not read.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +26,13 @@ namespace redpoll::cache {
 [[nodiscard]] FileTime file_time_now();
 
 enum class PayloadCheck { kNone, kChecksum };
+
+enum class DiskAccess {
+  kTrusting,  // what is read will be used: refuses what other users could have written
+  kLooking    // lists, checks and removes whatever is there
+};
+
+inline constexpr std::uint64_t kAnySize = std::numeric_limits<std::uint64_t>::max();
 
 struct ListedFile {
   std::string name;
@@ -35,7 +49,8 @@ struct ListedFile {
 class DiskFolder {
  public:
   /// kNotFound if it is not there.
-  [[nodiscard]] static Result<DiskFolder> open(const std::filesystem::path& directory, const std::string& name);
+  [[nodiscard]] static Result<DiskFolder> open(const std::filesystem::path& directory, const std::string& name,
+                                               DiskAccess access = DiskAccess::kTrusting);
   /// Also makes the directory; `was_made` says whether anything had to be made.
   [[nodiscard]] static Result<DiskFolder> open_or_make(const std::filesystem::path& directory, const std::string& name);
 
@@ -45,16 +60,19 @@ class DiskFolder {
   struct Listing {
     std::vector<ListedFile> files;       // with names of ours, sorted by these
     std::vector<ListedFile> unfinished;  // what a writer is at, or left
+    std::vector<std::string> untrusted;  // names of ours on files of other users
   };
   [[nodiscard]] Result<Listing> list() const;
 
-  /// Also checks that the file is in the right place: its name, and this folder's, are those of its content.
-  [[nodiscard]] Result<FileHeader> read_header(const std::string& name) const;
+  /// Also checks that the file is in the right place: its name, and this folder's, are those of its content. A file of
+  /// more than `max_bytes` is kCorruptFile, whatever it says, before memory is taken for it.
+  [[nodiscard]] Result<FileHeader> read_header(const std::string& name, std::uint64_t max_bytes = kAnySize) const;
   struct Content {
     FileHeader header;
     std::vector<std::byte> payload;
   };
-  [[nodiscard]] Result<Content> read(const std::string& name, PayloadCheck check) const;
+  [[nodiscard]] Result<Content> read(const std::string& name, PayloadCheck check,
+                                     std::uint64_t max_bytes = kAnySize) const;
 
   enum class Written { kNew, kWasThere, kByAnother /* who is at it now */ };
   /// A file of that head which is there and whose header is in order is left as it is. Sizes, checksum and time of
@@ -70,21 +88,23 @@ class DiskFolder {
   static void remove_if_empty(const std::filesystem::path& directory, const std::string& name);
 
  private:
-  DiskFolder(std::filesystem::path path, Descriptor descriptor)
-      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+  DiskFolder(std::filesystem::path path, Descriptor descriptor, DiskAccess access)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)), access_(access) {}
 
   struct OpenedFile {
     Descriptor descriptor;
     std::filesystem::path path;
     std::uint64_t bytes = 0;
   };
-  [[nodiscard]] Result<OpenedFile> open_file(const std::string& name) const;
+  [[nodiscard]] Status check_file(const struct stat& info, const std::filesystem::path& path) const;
+  [[nodiscard]] Result<OpenedFile> open_file(const std::string& name, std::uint64_t max_bytes) const;
   [[nodiscard]] Result<FileHeader> read_header(const OpenedFile& file) const;
   [[nodiscard]] Result<Descriptor> lock_temporary(const std::string& name) const;
   [[nodiscard]] bool is_still(const std::string& name, const Descriptor& file) const;
 
   std::filesystem::path path_;
   Descriptor descriptor_;
+  DiskAccess access_;
   bool was_made_ = false;
 };
 

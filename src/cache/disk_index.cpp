@@ -31,35 +31,50 @@ void DiskIndex::add(StoredHead head, std::uint64_t bytes, FileTime used_at) {
   remove(head.key);
   head.parts.clear();
   const ContentKey key = head.key;
-  const auto parent = entries_.find(head.parent);
-  if (parent != entries_.end()) leaves_.erase({parent->second.used_at, parent->first});
-  const Entry& entry =
-      entries_.emplace(key, Entry{.head = std::move(head), .bytes = bytes, .used_at = used_at}).first->second;
-  siblings_of(entry.head).insert(&entry);
-  if (is_leaf(key)) leaves_.emplace(used_at, key);
+  const auto added = entries_.emplace(key, Entry{.head = std::move(head), .bytes = bytes, .used_at = used_at}).first;
   bytes_ += bytes;
+  const Entry& entry = added->second;
+  try {
+    siblings_of(entry.head).insert(&entry);
+    if (is_leaf(key)) leaves_.emplace(used_at, key);
+  } catch (...) {
+    erase(added);
+    throw;
+  }
+  const auto parent = entries_.find(entry.head.parent);
+  if (parent != entries_.end()) leaves_.erase({parent->second.used_at, parent->first});
 }
 
 void DiskIndex::add_foreign(DiskFile file, FileTime used_at) {
-  bytes_ += file.bytes;
+  const std::uint64_t bytes = file.bytes;
   foreign_.emplace(used_at, std::move(file));
+  bytes_ += bytes;
 }
 
 void DiskIndex::remove(const ContentKey& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
-  const Entry& entry = found->second;
-  const ContentKey parent_key = entry.head.parent;
-  siblings_of(entry.head).erase(&entry);
-  if (const Children& left = children_.at(parent_key); left.runs.empty() && left.snapshots.empty()) {
-    children_.erase(parent_key);
-    const auto parent = entries_.find(parent_key);
-    if (parent != entries_.end()) leaves_.emplace(parent->second.used_at, parent_key);
+  const ContentKey parent_key = found->second.head.parent;
+  const auto parent = entries_.find(parent_key);
+  const Children& siblings = children_of(parent_key);
+  const bool is_only_child = siblings.runs.size() + siblings.snapshots.size() == 1;
+  // First, since nothing else can fail.
+  if (is_only_child && parent != entries_.end()) leaves_.emplace(parent->second.used_at, parent_key);
+  erase(found);
+}
+
+/// All that is known of it; takes no memory.
+void DiskIndex::erase(std::map<ContentKey, Entry>::iterator entry) {
+  const auto& [key, value] = *entry;
+  if (const auto found = children_.find(value.head.parent); found != children_.end()) {
+    Children& siblings = found->second;
+    (value.head.kind == StoredKind::kRun ? siblings.runs : siblings.snapshots).erase(&value);
+    if (siblings.runs.empty() && siblings.snapshots.empty()) children_.erase(found);
   }
-  leaves_.erase({entry.used_at, key});
+  leaves_.erase({value.used_at, key});
   touched_.erase(key);
-  bytes_ -= entry.bytes;
-  entries_.erase(found);
+  bytes_ -= value.bytes;
+  entries_.erase(entry);
 }
 
 void DiskIndex::clear() {
@@ -183,9 +198,12 @@ void DiskIndex::touch(const ContentKey& key, FileTime now) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   last_use_ = std::max(now, last_use_ + 1);
-  const bool was_leaf = leaves_.erase({found->second.used_at, key}) > 0;
+  auto leaf = leaves_.extract({found->second.used_at, key});
   found->second.used_at = last_use_;
-  if (was_leaf) leaves_.emplace(last_use_, key);
+  if (leaf) {
+    leaf.value() = {last_use_, key};
+    leaves_.insert(std::move(leaf));
+  }
   touched_.insert(key);
 }
 

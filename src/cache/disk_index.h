@@ -45,7 +45,8 @@ struct DiskIndexOptions {
   bool can_resume_anywhere = true;  // only with runs_have_data
 };
 
-/// Not for several threads at a time.
+/// Not for several threads at a time. Where there is no memory to change the books, they stay as they were, but that
+/// `add` may have struck off the file of that key.
 class DiskIndex {
  public:
   explicit DiskIndex(DiskIndexOptions options);
@@ -77,6 +78,7 @@ class DiskIndex {
   /// At most `most` files that were touched since they were last returned here.
   [[nodiscard]] std::vector<Use> take_uses(std::size_t most);
   [[nodiscard]] bool has_uses() const { return !touched_.empty(); }
+  void drop_uses() { touched_.clear(); }
 
   /// Strikes off the leaf, or the foreign file, that was not used for the longest time, and returns it. `kept` is not
   /// given up.
@@ -114,6 +116,7 @@ class DiskIndex {
   [[nodiscard]] static const Entry* nearest(const SortedByTokens& entries, std::span<const TokenId> tokens);
   [[nodiscard]] static const Entry* longest_beginning(const SortedByTokens& entries, std::span<const TokenId> tokens);
   void touch(const ContentKey& key, FileTime now);
+  void erase(std::map<ContentKey, Entry>::iterator entry);
 
   DiskIndexOptions options_;
   std::string folder_;

@@ -18,17 +18,27 @@ void discard_unfinished(const DiskFolder& folder, const DiskFolder::Listing& lis
   }
 }
 
-Result<StoredHead> read_own(const DiskFolder& folder, const std::string& name, const DiskIndexOptions& options) {
-  ASSIGN_OR_RETURN(FileHeader header, folder.read_header(name));
+void report_untrusted(const DiskFolder& folder, const DiskFolder::Listing& listing) {
+  for (const std::string& name : listing.untrusted) {
+    log_warn("a file of the disk cache is ignored: it belongs to another user",
+             {{"path", (folder.path() / name).string()}});
+  }
+}
+
+Result<StoredHead> read_own(const DiskFolder& folder, const std::string& name, const DiskIndexOptions& options,
+                            std::uint64_t max_file_bytes) {
+  ASSIGN_OR_RETURN(FileHeader header, folder.read_header(name, max_file_bytes));
   RETURN_IF_ERROR(check_owner(header, options.fingerprint, options.run_tokens));
   return std::move(header.head);
 }
 
-Status scan_own(const DiskFolder& folder, const DiskIndexOptions& options, DiskIndex& index) {
+Status scan_own(const DiskFolder& folder, const DiskIndexOptions& options, std::uint64_t max_file_bytes,
+                DiskIndex& index) {
   ASSIGN_OR_RETURN(const DiskFolder::Listing listing, folder.list());
   discard_unfinished(folder, listing);
+  report_untrusted(folder, listing);
   for (const ListedFile& file : listing.files) {
-    auto head = read_own(folder, file.name, options);
+    auto head = read_own(folder, file.name, options, max_file_bytes);
     if (head) {
       index.add(*std::move(head), file.bytes, file.used_at);
     } else if (is_damaged(head.error())) {
@@ -43,6 +53,7 @@ Status scan_own(const DiskFolder& folder, const DiskIndexOptions& options, DiskI
 Status scan_foreign(const DiskFolder& folder, DiskIndex& index) {
   ASSIGN_OR_RETURN(const DiskFolder::Listing listing, folder.list());
   discard_unfinished(folder, listing);
+  report_untrusted(folder, listing);
   for (const ListedFile& file : listing.files) {
     index.add_foreign({.folder = folder.path().filename().string(), .name = file.name, .bytes = file.bytes},
                       file.used_at);
@@ -77,13 +88,14 @@ void discard(const DiskFolder& folder, const std::string& name, const std::strin
            {{"path", (folder.path() / name).string()}, {"why", removed ? why : removed.error().message}});
 }
 
-Result<DiskIndex> scan_directory(const std::filesystem::path& directory, const DiskIndexOptions& options) {
+Result<DiskIndex> scan_directory(const std::filesystem::path& directory, const DiskIndexOptions& options,
+                                 std::uint64_t max_file_bytes) {
   DiskIndex index(options);
   const std::string own = folder_name(options.fingerprint);
   {
     ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open_or_make(directory, own));
     if (::access(folder.path().c_str(), W_OK | X_OK) != 0) return system_error("write into", folder.path());
-    RETURN_IF_ERROR(scan_own(folder, options, index));
+    RETURN_IF_ERROR(scan_own(folder, options, max_file_bytes, index));
   }
   ASSIGN_OR_RETURN(const auto names, list_folders(directory));
   for (const std::string& name : names) {

@@ -2,6 +2,7 @@
 // half written is removed. Internal to the disk tier.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -20,7 +21,9 @@ namespace redpoll::cache {
 /// Removes a file that is of no use, and says so in the log.
 void discard(const DiskFolder& folder, const std::string& name, const std::string& why);
 
-/// Makes what is not there yet. An Error when the directory cannot be made, listed or written to.
-[[nodiscard]] Result<DiskIndex> scan_directory(const std::filesystem::path& directory, const DiskIndexOptions& options);
+/// Makes what is not there yet. Files of more than `max_file_bytes` are damaged. An Error when the directory cannot be
+/// made, listed, written to or trusted: see DiskFolder.
+[[nodiscard]] Result<DiskIndex> scan_directory(const std::filesystem::path& directory, const DiskIndexOptions& options,
+                                               std::uint64_t max_file_bytes);
 
 }  // namespace redpoll::cache

@@ -1,25 +1,18 @@
 #include "cache/disk_tier.h"
 
-#include <limits>
-#include <new>
+#include <chrono>
+#include <exception>
 #include <utility>
 
 #include "base/log.h"
-#include "cache/disk_folder.h"
 #include "cache/disk_scan.h"
+#include "cache/disk_worker.h"
 
 namespace redpoll::cache {
 namespace {
 
-// Times of use that are written before the thread looks for something more urgent.
-constexpr std::size_t kUsesAtOnce = 64;
-
-constexpr std::string_view kCannotWrite =
-    "cannot write to the disk cache; prompts are kept in memory only until it works again";
-
-std::uint64_t file_bytes(const StoredHead& head, std::size_t payload_bytes) {
-  return std::uint64_t{header_bytes(head)} + payload_bytes;
-}
+// For the file in progress when the tier ends: longer than a disk takes that works.
+constexpr std::chrono::seconds kLastFileLimit{1};
 
 }  // namespace
 
@@ -28,244 +21,115 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, std::f
                                .run_tokens = options.run_tokens,
                                .runs_have_data = options.runs_have_data,
                                .can_resume_anywhere = options.can_resume_anywhere};
-  ASSIGN_OR_RETURN(DiskIndex index, scan_directory(options.directory, books));
-  std::unique_ptr<DiskTier> tier(new DiskTier(std::move(options), std::move(index), std::move(on_change)));
+  ASSIGN_OR_RETURN(DiskIndex index, scan_directory(options.directory, books, options.max_file_bytes));
+  auto shared = std::make_shared<DiskShared>(std::move(options), std::move(index));
+  auto worker = std::make_unique<DiskWorker>(shared, std::move(on_change));
   // What was here before may be more than is allowed now.
-  static_cast<void>(tier->make_room({}, 0));
-  tier->thread_ = std::jthread([&self = *tier] { self.run(); });
-  return tier;
+  static_cast<void>(worker->make_room({}, 0));
+  std::thread thread([own = std::move(worker)] { own->run(); });
+  return std::unique_ptr<DiskTier>(new DiskTier(std::move(shared), std::move(thread)));
 }
 
-DiskTier::DiskTier(DiskTierOptions options, DiskIndex index, std::function<void()> on_change)
-    : options_(std::move(options)),
-      folder_(folder_name(options_.fingerprint)),
-      on_change_(std::move(on_change)),
-      index_(std::move(index)) {}
+DiskTier::DiskTier(std::shared_ptr<DiskShared> shared, std::thread thread)
+    : shared_(std::move(shared)), thread_(std::move(thread)) {}
 
 DiskTier::~DiskTier() {
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    const std::lock_guard lock(shared_->callback_mutex);
+    shared_->may_call_back = false;
   }
-  work_.notify_one();
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopping = true;
+  shared_->work.notify_one();
+  if (shared_->ended.wait_for(lock, kLastFileLimit, [this] { return shared_->has_ended; })) {
+    lock.unlock();
+    thread_.join();
+    return;
+  }
+  shared_->is_left_behind = true;
+  lock.unlock();
+  thread_.detach();
+  try {
+    log_warn("the disk of the disk cache does not answer; the thread that waits for it is left behind",
+             {{"directory", shared_->options.directory.string()}});
+  } catch (const std::exception&) {
+    return;  // no memory to say so
+  }
 }
 
-// --- For the engine thread ----------------------------------------------------------------------------------------
-
 DiskTier::Match DiskTier::find(std::span<const TokenId> tokens, int most) const {
-  const std::lock_guard lock(mutex_);
-  return index_.find(tokens, most);
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->index.find(tokens, most);
 }
 
 bool DiskTier::holds(StoredKind kind, const ContentKey& key) const {
-  const std::lock_guard lock(mutex_);
-  return index_.holds(kind, key) || queued_.contains(key);
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->index.holds(kind, key) || shared_->queued.contains(key);
 }
 
 bool DiskTier::write(StoredHead head, std::vector<std::byte> payload) {
   CHECK(head.key == key_of(head), "a file is named by its content");
   const std::size_t size = payload.size();
+  std::set<ContentKey> key = {head.key};
   {
-    const std::lock_guard lock(mutex_);
-    if (index_.holds(head.kind, head.key) || queued_.contains(head.key)) return true;
-    if (size > options_.max_queued_bytes - queued_bytes_ || file_bytes(head, size) > options_.max_bytes) {
-      ++stats_.dropped;
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->index.holds(head.kind, head.key) || shared_->queued.contains(head.key)) return true;
+    if (size > shared_->options.max_queued_bytes - shared_->queued_bytes ||
+        header_bytes(head) + size > shared_->max_file_bytes()) {
+      ++shared_->stats.dropped;
       return false;
     }
-    queued_.insert(head.key);
-    write_jobs_.push_back({.head = std::move(head), .payload = std::move(payload)});
-    queued_bytes_ += size;
+    shared_->writes.push_back({.head = std::move(head), .payload = std::move(payload)});
+    shared_->queued.merge(key);
+    shared_->queued_bytes += size;
   }
-  work_.notify_one();
+  shared_->work.notify_one();
   return true;
 }
 
 void DiskTier::read(std::uint64_t id, StoredKind kind, const ContentKey& key) {
   {
-    const std::lock_guard lock(mutex_);
-    read_jobs_.push_back({.id = id, .kind = kind, .key = key});
+    const std::lock_guard lock(shared_->mutex);
+    shared_->reads.push_back({.id = id, .kind = kind, .key = key, .file = {}});
   }
-  work_.notify_one();
+  shared_->work.notify_one();
 }
 
 std::vector<DiskTier::Restored> DiskTier::take_restored() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(restored_, {});
+  const std::lock_guard lock(shared_->mutex);
+  std::vector<Restored> restored;
+  restored.reserve(shared_->restored.size());
+  for (DiskShared::ReadJob& job : shared_->restored) restored.push_back({.id = job.id, .file = std::move(job.file)});
+  shared_->restored.clear();
+  return restored;
 }
 
 void DiskTier::touch(const Match& match) {
   {
-    const std::lock_guard lock(mutex_);
-    index_.touch(match, file_time_now());
+    const std::lock_guard lock(shared_->mutex);
+    shared_->index.touch(match, file_time_now());
   }
-  work_.notify_one();
+  shared_->work.notify_one();
 }
 
 std::size_t DiskTier::queued_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return queued_bytes_;
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->queued_bytes;
 }
 
 bool DiskTier::flush(Clock::TimePoint deadline) {
-  std::unique_lock lock(mutex_);
-  return written_.wait_until(lock, deadline, [this] { return write_jobs_.empty(); });
+  std::unique_lock lock(shared_->mutex);
+  return shared_->written.wait_until(lock, deadline, [this] { return shared_->writes.empty(); });
 }
 
 DiskTierStats DiskTier::stats() const {
-  const std::lock_guard lock(mutex_);
-  DiskTierStats stats = stats_;
-  stats.entries = index_.num_entries();
-  stats.bytes = index_.bytes();
-  stats.max_bytes = options_.max_bytes;
-  stats.queued_bytes = queued_bytes_;
+  const std::lock_guard lock(shared_->mutex);
+  DiskTierStats stats = shared_->stats;
+  stats.entries = shared_->index.num_entries();
+  stats.bytes = shared_->index.bytes();
+  stats.max_bytes = shared_->options.max_bytes;
+  stats.queued_bytes = shared_->queued_bytes;
   return stats;
-}
-
-// --- The disk thread ----------------------------------------------------------------------------------------------
-
-void DiskTier::run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    work_.wait(lock, [this] { return stopping_ || !read_jobs_.empty() || !write_jobs_.empty() || index_.has_uses(); });
-    if (stopping_) break;
-    if (!read_jobs_.empty()) {
-      const ReadJob job = read_jobs_.front();
-      read_jobs_.pop_front();
-      lock.unlock();
-      read_one(job);
-    } else if (!write_jobs_.empty()) {
-      const WriteJob& job = write_jobs_.front();  // stays where it is when others are put behind it
-      lock.unlock();
-      write_one(job);
-    } else {
-      lock.unlock();
-      write_uses(kUsesAtOnce);
-    }
-    lock.lock();
-  }
-  lock.unlock();
-  write_uses(std::numeric_limits<std::size_t>::max());
-}
-
-void DiskTier::read_one(const ReadJob& job) {
-  Result<StoredFile> file = read_file(job);
-  const ErrorCode code = file ? ErrorCode{} : file.error().code;
-  if (file) {
-    reads_.note({}, {});
-  } else if (code == ErrorCode::kIo || code == ErrorCode::kUnavailable) {
-    reads_.note(std::unexpected(file.error()), "cannot read from the disk cache");
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (file) ++stats_.restores;
-    if (!file && code != ErrorCode::kNotFound) ++stats_.failed;
-    if (!file && code != ErrorCode::kUnavailable) index_.remove(job.key);
-    restored_.push_back({.id = job.id, .file = std::move(file)});
-  }
-  on_change_();
-}
-
-Result<StoredFile> DiskTier::read_file(const ReadJob& job) {
-  ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open(options_.directory, folder_));
-  const std::string name = file_name(job.kind, job.key);
-  const auto read = [&]() -> Result<StoredFile> {
-    ASSIGN_OR_RETURN(auto content, folder.read(name, options_.verify ? PayloadCheck::kChecksum : PayloadCheck::kNone));
-    RETURN_IF_ERROR(check_owner(content.header, options_.fingerprint, options_.run_tokens));
-    return StoredFile{.head = std::move(content.header.head), .payload = std::move(content.payload)};
-  };
-  try {
-    auto file = read();
-    if (!file && is_damaged(file.error())) discard(folder, name, file.error().message);
-    return file;
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::kUnavailable, "no memory to read " + name);
-  }
-}
-
-void DiskTier::write_one(const WriteJob& job) {
-  const Outcome outcome = store(job);
-  {
-    const std::lock_guard lock(mutex_);
-    if (outcome == Outcome::kStored) ++stats_.spills;
-    if (outcome == Outcome::kDropped) ++stats_.dropped;
-    if (outcome == Outcome::kFailed) ++stats_.failed;
-    queued_bytes_ -= job.payload.size();
-    queued_.erase(job.head.key);
-    write_jobs_.pop_front();  // the end of `job`
-  }
-  written_.notify_all();
-  on_change_();
-}
-
-DiskTier::Outcome DiskTier::store(const WriteJob& job) {
-  auto folder = DiskFolder::open_or_make(options_.directory, folder_);
-  if (!folder) {
-    writes_.note(std::unexpected(folder.error()), kCannotWrite);
-    return Outcome::kFailed;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (folder->was_made()) index_.clear();  // somebody has deleted it, and all that was in it
-    if (!index_.can_be_found(job.head.parent)) return Outcome::kDropped;
-  }
-  const std::uint64_t bytes = file_bytes(job.head, job.payload.size());
-  if (!make_room(job.head.parent, bytes)) return Outcome::kDropped;
-  auto written = folder->write({.head = job.head, .fingerprint = options_.fingerprint}, job.payload);
-  if (!written) {
-    writes_.note(std::unexpected(written.error()), kCannotWrite);
-    return Outcome::kFailed;
-  }
-  writes_.note({}, {});
-  if (*written == DiskFolder::Written::kByAnother) return Outcome::kDropped;
-  const std::lock_guard lock(mutex_);
-  const FileTime now = file_time_now();
-  index_.add(job.head, bytes, now);
-  index_.touch_chain(job.head.key, now);
-  return Outcome::kStored;
-}
-
-/// Evicts until so many bytes more may be there. False if that cannot be.
-bool DiskTier::make_room(const ContentKey& kept, std::uint64_t bytes) {
-  for (;;) {
-    std::optional<DiskFile> file;
-    {
-      const std::lock_guard lock(mutex_);
-      if (index_.bytes() + bytes <= options_.max_bytes) return true;
-      file = index_.take_oldest(kept);
-      if (!file) return false;
-      ++stats_.evictions;
-    }
-    remove_evicted(*file);
-  }
-}
-
-void DiskTier::remove_evicted(const DiskFile& file) {
-  const auto folder = DiskFolder::open(options_.directory, file.folder);
-  if (!folder) return;  // it is gone, or out of reach
-  removals_.note(folder->remove(file.name), "cannot remove from the disk cache; it may become larger than it should");
-  if (file.folder != folder_) DiskFolder::remove_if_empty(options_.directory, file.folder);
-}
-
-void DiskTier::write_uses(std::size_t most) {
-  std::vector<DiskIndex::Use> uses;
-  {
-    const std::lock_guard lock(mutex_);
-    uses = index_.take_uses(most);
-  }
-  if (uses.empty()) return;
-  const auto folder = DiskFolder::open(options_.directory, folder_);
-  if (!folder) return;
-  for (const DiskIndex::Use& use : uses) {
-    const Status status = folder->set_used_at(file_name(use.kind, use.key), use.used_at);
-    if (status || status.error().code != ErrorCode::kNotFound) continue;  // at worst a restart knows less
-    const std::lock_guard lock(mutex_);
-    index_.remove(use.key);
-  }
-}
-
-void DiskTier::Notice::note(const Status& status, std::string_view message) {
-  if (!status && !is_failing_) log_warn(message, {{"why", status.error().message}});
-  is_failing_ = !status;
 }
 
 }  // namespace redpoll::cache

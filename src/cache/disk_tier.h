@@ -1,42 +1,39 @@
 // DiskTier: blocks of the prompt cache in files, so that what memory gives up, or a restart forgets, can be had back
 // for the price of reading it. A store of files named by their content (disk_format.h), the books of what is there
-// (disk_index.h), and the thread that reads and writes. Moves bytes that the engine thread has copied out of the cache
-// or will copy in; knows neither blocks nor the prompt cache's tree.
+// (disk_index.h), and the thread that reads and writes (disk_worker.h). Moves bytes that the engine thread has copied
+// out of the cache or will copy in; knows neither blocks nor the prompt cache's tree.
 //
 // Nothing of it may ever fail a request: what cannot be read is a miss, what cannot be written is dropped, and a log
 // line says so once. Several servers may use one directory.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cache/disk_folder.h"
 #include "cache/disk_format.h"
 #include "cache/disk_index.h"
 
 namespace redpoll::cache {
 
 struct DiskTierOptions {
-  std::filesystem::path directory;  // made if it is not there; a folder in it for each fingerprint
-  std::uint64_t max_bytes = 0;      // of all files of all fingerprints
-  bool verify = false;              // payloads against their checksums when they are read; headers always are
-  std::string fingerprint;          // of model and layout: 64 lower-case hex digits, as sha256_hex gives
-  int run_tokens = 0;               // tokens of one run
-  bool runs_have_data = true;       // a group sees all tokens
-  bool can_resume_anywhere = true;  // no windows, no states; only with runs_have_data
+  std::filesystem::path directory;          // made if it is not there; a folder in it for each fingerprint
+  std::uint64_t max_bytes = 0;              // of all files of all fingerprints
+  std::uint64_t max_file_bytes = kAnySize;  // of one with its header; larger ones are neither written nor read
+  bool verify = false;                      // payloads against their checksums when they are read; headers always are
+  std::string fingerprint;                  // of model and layout: 64 lower-case hex digits, as sha256_hex gives
+  int run_tokens = 0;                       // tokens of one run
+  bool runs_have_data = true;               // a group sees all tokens
+  bool can_resume_anywhere = true;          // no windows, no states; only with runs_have_data
   std::size_t max_queued_bytes = 0;
 };
 
@@ -52,14 +49,17 @@ struct DiskTierStats {
   std::uint64_t failed = 0;     // reads and writes that the operating system or a damaged file failed
 };
 
+struct DiskShared;
+
 /// Everything but `open` is for one thread, the engine's, and returns without waiting for I/O, `flush` apart.
 class DiskTier {
  public:
   /// Reads the headers of all files of the fingerprint, removes what is damaged, foreign or half written, and starts
   /// the thread. `on_change` is called on that thread whenever a read has completed or a write has left the queue; it
-  /// must not call back. An Error when the directory cannot be made, listed or written to.
+  /// must not call back. An Error when the directory cannot be made, listed, written to or trusted: see DiskFolder.
   [[nodiscard]] static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, std::function<void()> on_change);
-  /// Ends after the file that is being read or written; what is queued is lost, so `flush` first.
+  /// Waits for the file that is being read or written, but only for a second: a disk that does not answer keeps its
+  /// thread, which ends when it does. What is queued is lost, so `flush` first. `on_change` is not called any more.
   ~DiskTier();
   DiskTier(const DiskTier&) = delete;
   DiskTier& operator=(const DiskTier&) = delete;
@@ -70,8 +70,8 @@ class DiskTier {
   /// On disk, or on its way there.
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
   /// Queues a file; true as well if it is held already. False if more than max_queued_bytes would be waiting, or the
-  /// file would be larger than max_bytes. Parents go first: a file whose parent is not there when its turn comes could
-  /// not be found, and is dropped.
+  /// file would be larger than max_file_bytes or max_bytes. Parents go first: a file whose parent is not there when its
+  /// turn comes could not be found, and is dropped.
   [[nodiscard]] bool write(StoredHead head, std::vector<std::byte> payload);
   /// Queues, before all writes. The answer comes in `take_restored`, always.
   void read(std::uint64_t id, StoredKind kind, const ContentKey& key);
@@ -93,57 +93,10 @@ class DiskTier {
   [[nodiscard]] DiskTierStats stats() const;
 
  private:
-  struct ReadJob {
-    std::uint64_t id = 0;
-    StoredKind kind = StoredKind::kRun;
-    ContentKey key{};
-  };
-  struct WriteJob {
-    StoredHead head;
-    std::vector<std::byte> payload;
-  };
-  enum class Outcome { kStored, kDropped, kFailed };
-  /// Says once that something fails, and again only after it has worked in between.
-  class Notice {
-   public:
-    void note(const Status& status, std::string_view message);
+  DiskTier(std::shared_ptr<DiskShared> shared, std::thread thread);
 
-   private:
-    bool is_failing_ = false;
-  };
-
-  DiskTier(DiskTierOptions options, DiskIndex index, std::function<void()> on_change);
-
-  void run();
-  // For the disk thread, which has not locked the mutex then.
-  void read_one(const ReadJob& job);
-  void write_one(const WriteJob& job);
-  void write_uses(std::size_t most);
-  [[nodiscard]] Result<StoredFile> read_file(const ReadJob& job);
-  [[nodiscard]] Outcome store(const WriteJob& job);
-  [[nodiscard]] bool make_room(const ContentKey& kept, std::uint64_t bytes);
-  void remove_evicted(const DiskFile& file);
-
-  const DiskTierOptions options_;
-  const std::string folder_;  // of the fingerprint, in options_.directory
-  const std::function<void()> on_change_;
-  Notice reads_;  // these are the disk thread's
-  Notice writes_;
-  Notice removals_;
-
-  mutable std::mutex mutex_;  // guards everything below; nobody has it during I/O
-  std::condition_variable work_;
-  std::condition_variable written_;
-  DiskIndex index_;
-  std::deque<ReadJob> read_jobs_;
-  std::deque<WriteJob> write_jobs_;  // the first one is being written; taken out when it is done
-  std::set<ContentKey> queued_;      // keys of write_jobs_
-  std::size_t queued_bytes_ = 0;
-  std::vector<Restored> restored_;
-  DiskTierStats stats_;  // but for what the index knows
-  bool stopping_ = false;
-
-  std::jthread thread_;  // the last to be made and the first to end, since it uses all of the above
+  std::shared_ptr<DiskShared> shared_;
+  std::thread thread_;
 };
 
 }  // namespace redpoll::cache

@@ -63,7 +63,7 @@ Result<std::vector<DiskFolder>> open_folders(const CacheVerb& verb) {
   }
   std::vector<DiskFolder> folders;
   for (const std::string& name : names) {
-    auto folder = DiskFolder::open(verb.directory, name);
+    auto folder = DiskFolder::open(verb.directory, name, cache::DiskAccess::kLooking);
     if (!folder && folder.error().code == ErrorCode::kNotFound) continue;
     if (!folder) return std::unexpected(std::move(folder).error());
     folders.push_back(*std::move(folder));

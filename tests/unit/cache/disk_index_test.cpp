@@ -8,6 +8,7 @@
 #include <random>
 
 #include "unit/cache/disk_fixture.h"
+#include "unit/engine/observed_allocator.h"
 
 namespace redpoll::cache {
 namespace {
@@ -256,6 +257,39 @@ TEST_F(DiskIndexTest, ABeginningOfTheLastFileIsOfUseAlone) {
   EXPECT_EQ(index_.find(Tokens{1, 1, 1, 1, 2}, 4).runs.size(), 1U);
   EXPECT_EQ(index_.find(Tokens{8}, 1).num_tokens, 0);
   EXPECT_EQ(index_.find({}, 5).num_tokens, 0);
+}
+
+// Each allocation fails once. What is in the books afterwards can be given up, to the last byte.
+TEST(DiskIndexMemoryTest, NoMemoryLeavesTheBooksInOrder) {
+  const auto heads = heads_of({1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5});
+  const auto lonely = heads_of({9}).front();
+  const auto try_to = [](const auto& change) {
+    try {
+      change();
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  };
+  bool all_done = false;
+  for (int n = 1; !all_done; ++n) {
+    DiskIndex index({.fingerprint = kFingerprint, .run_tokens = kRunTokens});
+    test::allocations().until_failure = n;
+    all_done = true;
+    for (const StoredHead& head : heads) all_done &= try_to([&] { index.add(head, 100, 1); });
+    all_done &= try_to([&] { index.add(lonely, 100, 1); });
+    for (const StoredHead& head : heads) all_done &= try_to([&] { index.touch_chain(head.key, 2); });
+    all_done &= try_to([&] { index.add_foreign({.folder = "b", .name = "a long name, not in place", .bytes = 7}, 5); });
+    all_done &= try_to([&] { index.remove(heads[2].key); });
+    all_done &= try_to([&] { index.remove(heads[1].key); });
+    test::allocations().until_failure = 0;
+    ASSERT_LT(n, 500);
+    while (index.take_oldest({})) continue;
+    EXPECT_EQ(index.bytes(), 0U) << n;
+    EXPECT_EQ(index.num_entries(), 0) << n;
+    EXPECT_TRUE(try_to([&] { index.add(heads[0], 100, 3); }));
+    EXPECT_EQ(index.bytes(), 100U) << n;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "cache/disk_folder.h"
+#include "unit/cache/blocked_disk.h"
 #include "unit/cache/disk_tier_fixture.h"
 
 namespace redpoll::cache {
@@ -245,6 +246,7 @@ TEST_F(DiskTierTest, FlushingEndsAtTheDeadline) {
 TEST_F(DiskTierTest, TheEndDoesNotWaitForTheQueue) {
   {
     const auto tier = open();
+    test::BlockedDisk disk;  // until all are in the queue
     for (int i = 0; i < 50; ++i) {
       const StoredHead head = heads_of({i}).back();
       ASSERT_TRUE(tier->write(head, payload_of(head, 1U << 20U)));

@@ -1,4 +1,4 @@
-// The allocator of test_engine: counts what each thread asks for, and fails on demand.
+// The allocator of test_engine and test_cache: counts what each thread asks for, and fails on demand.
 #pragma once
 
 #include <cstddef>

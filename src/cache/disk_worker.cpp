@@ -1,0 +1,236 @@
+#include "cache/disk_worker.h"
+
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "cache/disk_folder.h"
+#include "cache/disk_scan.h"
+
+namespace redpoll::cache {
+namespace {
+
+// Times of use that are written before the thread looks for something more urgent.
+constexpr std::size_t kUsesAtOnce = 64;
+
+std::uint64_t file_bytes(const StoredHead& head, std::size_t payload_bytes) {
+  return std::uint64_t{header_bytes(head)} + payload_bytes;
+}
+
+/// What is being handled. The texts are short enough to take no memory.
+Error thrown() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kUnavailable, "no memory", {}};
+  } catch (const std::exception& exception) {
+    try {
+      return {ErrorCode::kInternal, exception.what(), {}};
+    } catch (const std::bad_alloc&) {
+      return {ErrorCode::kUnavailable, "no memory", {}};
+    }
+  } catch (...) {
+    return {ErrorCode::kInternal, "exception", {}};
+  }
+}
+
+/// What the job returns, or what it throws as an Error.
+template <typename Job>
+auto attempt(const Job& job) noexcept -> decltype(job()) {
+  try {
+    return job();
+  } catch (...) {
+    return std::unexpected(thrown());
+  }
+}
+
+}  // namespace
+
+DiskWorker::DiskWorker(std::shared_ptr<DiskShared> shared, std::function<void()> on_change)
+    : shared_(std::move(shared)),
+      on_change_(std::move(on_change)),
+      folder_(folder_name(shared_->options.fingerprint)) {}
+
+void DiskWorker::run() noexcept {
+  DiskShared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
+  for (;;) {
+    shared.work.wait(lock, [&] {
+      return shared.stopping || !shared.reads.empty() || !shared.writes.empty() || shared.index.has_uses();
+    });
+    if (shared.stopping) break;
+    if (!shared.reads.empty()) {
+      std::list<DiskShared::ReadJob> job;
+      job.splice(job.end(), shared.reads, shared.reads.begin());
+      lock.unlock();
+      read_one(job.front());
+      lock.lock();
+      shared.restored.splice(shared.restored.end(), job);
+      lock.unlock();
+      call_back();
+    } else if (!shared.writes.empty()) {
+      const DiskShared::WriteJob& job = shared.writes.front();  // stays where it is when others are put behind it
+      lock.unlock();
+      write_one(job);
+      call_back();
+    } else {
+      lock.unlock();
+      write_uses();
+    }
+    lock.lock();
+  }
+  while (shared.index.has_uses() && !shared.is_left_behind) {
+    lock.unlock();
+    write_uses();
+    lock.lock();
+  }
+  shared.has_ended = true;
+  shared.ended.notify_all();
+}
+
+void DiskWorker::read_one(DiskShared::ReadJob& job) noexcept {
+  job.file = attempt([&] { return read_file(job); });
+  const ErrorCode code = job.file ? ErrorCode{} : job.file.error().code;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (job.file) ++shared_->stats.restores;
+    if (!job.file && code != ErrorCode::kNotFound) ++shared_->stats.failed;
+    if (!job.file && code != ErrorCode::kUnavailable) {
+      // What stays in the books for want of memory is found missing once more.
+      static_cast<void>(attempt([&]() -> Status {
+        shared_->index.remove(job.key);
+        return {};
+      }));
+    }
+  }
+  if (job.file) {
+    note(reads_, {});
+  } else if (code == ErrorCode::kIo || code == ErrorCode::kUnavailable || code == ErrorCode::kInternal) {
+    note(reads_, attempt([&]() -> Status { return std::unexpected(job.file.error()); }));
+  }
+}
+
+Result<StoredFile> DiskWorker::read_file(const DiskShared::ReadJob& job) const {
+  const DiskTierOptions& options = shared_->options;
+  ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open(options.directory, folder_));
+  const std::string name = file_name(job.kind, job.key);
+  const auto read = [&]() -> Result<StoredFile> {
+    const PayloadCheck check = options.verify ? PayloadCheck::kChecksum : PayloadCheck::kNone;
+    ASSIGN_OR_RETURN(auto content, folder.read(name, check, shared_->max_file_bytes()));
+    RETURN_IF_ERROR(check_owner(content.header, options.fingerprint, options.run_tokens));
+    return StoredFile{.head = std::move(content.header.head), .payload = std::move(content.payload)};
+  };
+  auto file = read();
+  if (!file && is_damaged(file.error())) discard(folder, name, file.error().message);
+  return file;
+}
+
+void DiskWorker::write_one(const DiskShared::WriteJob& job) noexcept {
+  const Result<Outcome> outcome = attempt([&] { return store(job); });
+  if (!outcome) note(writes_, attempt([&]() -> Status { return std::unexpected(outcome.error()); }));
+  const std::lock_guard lock(shared_->mutex);
+  if (!outcome) {
+    ++shared_->stats.failed;
+  } else if (*outcome == Outcome::kStored) {
+    ++shared_->stats.spills;
+  } else {
+    ++shared_->stats.dropped;
+  }
+  shared_->queued_bytes -= job.payload.size();
+  shared_->queued.erase(job.head.key);
+  shared_->writes.pop_front();  // the end of `job`
+  shared_->written.notify_all();
+}
+
+Result<DiskWorker::Outcome> DiskWorker::store(const DiskShared::WriteJob& job) {
+  const DiskTierOptions& options = shared_->options;
+  ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open_or_make(options.directory, folder_));
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (folder.was_made()) shared_->index.clear();  // somebody has deleted it, and all that was in it
+    if (!shared_->index.can_be_found(job.head.parent)) return Outcome::kDropped;
+  }
+  const std::uint64_t bytes = file_bytes(job.head, job.payload.size());
+  if (!make_room(job.head.parent, bytes)) return Outcome::kDropped;
+  ASSIGN_OR_RETURN(const DiskFolder::Written written,
+                   folder.write({.head = job.head, .fingerprint = options.fingerprint}, job.payload));
+  note(writes_, {});
+  if (written == DiskFolder::Written::kByAnother) return Outcome::kDropped;
+  const std::lock_guard lock(shared_->mutex);
+  const FileTime now = file_time_now();
+  shared_->index.add(job.head, bytes, now);
+  shared_->index.touch_chain(job.head.key, now);
+  return Outcome::kStored;
+}
+
+bool DiskWorker::make_room(const ContentKey& kept, std::uint64_t bytes) {
+  for (;;) {
+    std::optional<DiskFile> file;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (shared_->index.bytes() + bytes <= shared_->options.max_bytes) return true;
+      file = shared_->index.take_oldest(kept);
+      if (!file) return false;
+      ++shared_->stats.evictions;
+    }
+    remove_evicted(*file);
+  }
+}
+
+void DiskWorker::remove_evicted(const DiskFile& file) {
+  const std::filesystem::path& directory = shared_->options.directory;
+  const auto folder = DiskFolder::open(directory, file.folder);
+  if (!folder) return;  // it is gone, or out of reach
+  note(removals_, folder->remove(file.name));
+  if (file.folder != folder_) DiskFolder::remove_if_empty(directory, file.folder);
+}
+
+/// The next of them. What fails is not tried again: at worst a restart knows less.
+void DiskWorker::write_uses() noexcept {
+  const Status written = attempt([&]() -> Status {
+    std::vector<DiskIndex::Use> uses;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      uses = shared_->index.take_uses(kUsesAtOnce);
+    }
+    ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open(shared_->options.directory, folder_));
+    for (const DiskIndex::Use& use : uses) {
+      const Status status = folder.set_used_at(file_name(use.kind, use.key), use.used_at);
+      if (status || status.error().code != ErrorCode::kNotFound) continue;
+      const std::lock_guard lock(shared_->mutex);
+      shared_->index.remove(use.key);
+    }
+    return {};
+  });
+  if (!written && written.error().code == ErrorCode::kUnavailable) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->index.drop_uses();
+  }
+}
+
+void DiskWorker::note(Notice& notice, const Status& status) const noexcept {
+  const bool is_news = !status && !notice.is_failing;
+  notice.is_failing = !status;
+  if (!is_news) return;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->is_left_behind) return;  // the program may be ending
+  }
+  static_cast<void>(attempt([&]() -> Status {
+    log_warn(notice.message, {{"why", status.error().message}});
+    return {};
+  }));
+}
+
+void DiskWorker::call_back() const noexcept {
+  const std::lock_guard lock(shared_->callback_mutex);
+  if (!shared_->may_call_back) return;
+  static_cast<void>(attempt([&]() -> Status {
+    on_change_();
+    return {};
+  }));
+}
+
+}  // namespace redpoll::cache

@@ -1,0 +1,103 @@
+// DiskWorker: the thread of the disk tier, which reads and writes its files, and what it shares with the engine's
+// thread. Internal to the disk tier.
+//
+// It may outlive the tier: a call of the operating system on a disk that does not answer returns when it wants to. So
+// all that it touches is its own or shared. Whatever is thrown on it, for want of memory too, costs a file, no more.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cache/disk_index.h"
+#include "cache/disk_tier.h"
+
+namespace redpoll::cache {
+
+/// Between the two threads. Nobody has the mutex during I/O.
+struct DiskShared {
+  struct ReadJob {
+    std::uint64_t id = 0;
+    StoredKind kind = StoredKind::kRun;
+    ContentKey key{};
+    Result<StoredFile> file;  // once it is read
+  };
+  struct WriteJob {
+    StoredHead head;
+    std::vector<std::byte> payload;
+  };
+
+  DiskShared(DiskTierOptions tier_options, DiskIndex tier_index)
+      : options(std::move(tier_options)), index(std::move(tier_index)) {}
+  [[nodiscard]] std::uint64_t max_file_bytes() const { return std::min(options.max_file_bytes, options.max_bytes); }
+
+  const DiskTierOptions options;
+
+  mutable std::mutex mutex;  // guards everything below, but for the last two
+  std::condition_variable work;
+  std::condition_variable written;
+  std::condition_variable ended;
+  DiskIndex index;
+  // A job is a node of these from its question to its answer, so that answering takes no memory.
+  std::list<ReadJob> reads;
+  std::list<ReadJob> restored;
+  std::deque<WriteJob> writes;  // the first one is being written; taken out when it is done
+  std::set<ContentKey> queued;  // keys of `writes`
+  std::size_t queued_bytes = 0;
+  DiskTierStats stats;  // but for what the index knows
+  bool stopping = false;
+  bool is_left_behind = false;  // the tier is gone
+  bool has_ended = false;
+
+  std::mutex callback_mutex;  // held during the callback; guards the next
+  bool may_call_back = true;
+};
+
+class DiskWorker {
+ public:
+  DiskWorker(std::shared_ptr<DiskShared> shared, std::function<void()> on_change);
+
+  /// The thread, until it shall stop.
+  void run() noexcept;
+  /// Evicts until so many bytes more may be there. False if that cannot be.
+  [[nodiscard]] bool make_room(const ContentKey& kept, std::uint64_t bytes);
+
+ private:
+  enum class Outcome { kStored, kDropped };
+  /// Whether something fails: said once, and again only after it has worked in between.
+  struct Notice {
+    std::string_view message;
+    bool is_failing = false;
+  };
+
+  // None of these is called with the mutex locked.
+  void read_one(DiskShared::ReadJob& job) noexcept;
+  void write_one(const DiskShared::WriteJob& job) noexcept;
+  void write_uses() noexcept;
+  [[nodiscard]] Result<StoredFile> read_file(const DiskShared::ReadJob& job) const;
+  [[nodiscard]] Result<Outcome> store(const DiskShared::WriteJob& job);
+  void remove_evicted(const DiskFile& file);
+  void note(Notice& notice, const Status& status) const noexcept;
+  void call_back() const noexcept;
+
+  std::shared_ptr<DiskShared> shared_;
+  std::function<void()> on_change_;
+  std::string folder_;  // of the fingerprint, in the directory
+  Notice reads_{"cannot read from the disk cache"};
+  Notice writes_{"cannot write to the disk cache; prompts are kept in memory only until it works again"};
+  Notice removals_{"cannot remove from the disk cache; it may become larger than it should"};
+};
+
+}  // namespace redpoll::cache

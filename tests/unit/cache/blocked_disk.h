@@ -1,0 +1,18 @@
+// The disk of test_cache: stops answering on demand.
+#pragma once
+
+namespace redpoll::test {
+
+/// While it is there, or until `release`, whoever waits for a file to reach the disk goes on waiting. One at a time.
+class BlockedDisk {
+ public:
+  BlockedDisk();
+  ~BlockedDisk() { release(); }
+  BlockedDisk(const BlockedDisk&) = delete;
+  BlockedDisk& operator=(const BlockedDisk&) = delete;
+
+  void release();
+  [[nodiscard]] bool has_waiters() const;
+};
+
+}  // namespace redpoll::test
