@@ -112,6 +112,8 @@ void DiskTier::touch(const Match& match) {
   shared_->work.notify_one();
 }
 
+void DiskTier::verify_from_now_on() { shared_->verifies = true; }
+
 std::size_t DiskTier::queued_bytes() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->queued_bytes;

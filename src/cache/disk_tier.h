@@ -86,6 +86,8 @@ class DiskTier {
   /// Makes these files the most recently used, the first run most of all, so that what is oldest has nothing that
   /// builds on it. Files' times carry this over restarts.
   void touch(const Match& match);
+  /// Payloads are checked as with DiskTierOptions::verify: something that was read may have been damaged.
+  void verify_from_now_on();
   /// Payloads waiting to be written, the one being written included.
   [[nodiscard]] std::size_t queued_bytes() const;
   /// Waits until all writes are done; false if the deadline comes first.

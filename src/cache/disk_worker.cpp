@@ -117,7 +117,7 @@ Result<StoredFile> DiskWorker::read_file(const DiskShared::ReadJob& job) const {
   ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open(options.directory, folder_));
   const std::string name = file_name(job.kind, job.key);
   const auto read = [&]() -> Result<StoredFile> {
-    const PayloadCheck check = options.verify ? PayloadCheck::kChecksum : PayloadCheck::kNone;
+    const PayloadCheck check = shared_->verifies ? PayloadCheck::kChecksum : PayloadCheck::kNone;
     ASSIGN_OR_RETURN(auto content, folder.read(name, check, shared_->max_file_bytes()));
     RETURN_IF_ERROR(check_owner(content.header, options.fingerprint, options.run_tokens));
     return StoredFile{.head = std::move(content.header.head), .payload = std::move(content.payload)};

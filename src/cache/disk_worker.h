@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -40,10 +41,11 @@ struct DiskShared {
   };
 
   DiskShared(DiskTierOptions tier_options, DiskIndex tier_index)
-      : options(std::move(tier_options)), index(std::move(tier_index)) {}
+      : options(std::move(tier_options)), verifies(options.verify), index(std::move(tier_index)) {}
   [[nodiscard]] std::uint64_t max_file_bytes() const { return std::min(options.max_file_bytes, options.max_bytes); }
 
   const DiskTierOptions options;
+  std::atomic<bool> verifies;  // payloads
 
   mutable std::mutex mutex;  // guards everything below, but for the last two
   std::condition_variable work;

@@ -252,6 +252,11 @@ void PromptCache::clear() noexcept {
   stats_.bytes = 0;
 }
 
+void PromptCache::distrust() noexcept {
+  clear();
+  if (observer_ != nullptr) observer_->on_distrust();
+}
+
 std::size_t PromptCache::bytes_of(const SequenceCache& cache) const {
   std::size_t bytes = 0;
   for (int group = 0; group < cache.num_groups(); ++group) {

@@ -43,6 +43,8 @@ class PromptCacheObserver {
   virtual void on_evict(std::span<const TokenId> tokens, const SequenceCache& cache) = 0;
   /// There is nothing left to evict: gives back blocks that it holds for an entry to come; false if it holds none.
   virtual bool give_up() = 0;
+  /// Contents of entries are found to be wrong, and all entries have been given up.
+  virtual void on_distrust() = 0;
 };
 
 /// Used by the engine thread only; the pools must outlive it.
@@ -69,6 +71,8 @@ class PromptCache {
   /// Gives up the least recently used entry; false if there is none.
   bool evict();
   void clear() noexcept;
+  /// Likewise, because something that was computed from entries is wrong.
+  void distrust() noexcept;
 
   /// The observer, nullptr for none, must outlive the cache or be replaced.
   void set_observer(PromptCacheObserver* observer) { observer_ = observer; }

@@ -339,7 +339,7 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::restart_all() {
-  if (prompts_ != nullptr) prompts_->clear();
+  if (prompts_ != nullptr) prompts_->distrust();
   for (const auto& sequence : sequences_) {  // those that have ended, too: nobody may inherit from them
     if (is_running(*sequence)) sequence->state = SequenceState::kWaiting;
     sequence->cache.release();
@@ -351,7 +351,7 @@ void Scheduler::remove_ended() {
   scheduled_.clear();
   hand_prompt_down();
   const auto has_failed = [](const auto& sequence) { return sequence->has_failed; };
-  if (prompts_ != nullptr && std::ranges::any_of(sequences_, has_failed)) prompts_->clear();  // nobody knows why
+  if (prompts_ != nullptr && std::ranges::any_of(sequences_, has_failed)) prompts_->distrust();  // nobody knows why
   for (const auto& sequence : sequences_) {
     if (sequence->state == SequenceState::kEnded) leave_in_prompt_cache(*sequence);
   }

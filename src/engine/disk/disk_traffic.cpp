@@ -21,6 +21,7 @@ constexpr std::size_t kBytesReadAhead = std::size_t{32} << 20U;
 constexpr std::size_t kBytesCopiedOnEviction = std::size_t{16} << 20U;
 /// While something runs. A file takes some ten milliseconds of a processor, whoever's they are.
 constexpr std::chrono::milliseconds kBetweenWrites{1'000};
+constexpr std::size_t kMostHeaderBytes = std::size_t{8} << 20U;
 /// Entries that wait to be copied out.
 constexpr std::size_t kMostSpills = 256;
 
@@ -37,6 +38,7 @@ Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& op
   traffic->root_ = cache::root_key(traffic->fingerprint_);
   ASSIGN_OR_RETURN(traffic->tier_, cache::DiskTier::open({.directory = options.directory,
                                                           .max_bytes = options.max_bytes,
+                                                          .max_file_bytes = options.max_queued_bytes + kMostHeaderBytes,
                                                           .verify = options.verify,
                                                           .fingerprint = traffic->fingerprint_,
                                                           .run_tokens = traffic->run_tokens(),

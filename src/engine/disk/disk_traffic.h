@@ -52,6 +52,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   void on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) override;
   /// The blocks of what is being read.
   bool give_up() override;
+  void on_distrust() override { tier_->verify_from_now_on(); }
 
   /// Before a step is scheduled, in which `num_places` sequences may start: takes in what was read, and holds back
   /// those for which more is on disk than in memory.

@@ -1,0 +1,74 @@
+// What the tests of the disk tier in the engine share: small blocks and files, requests with logprobs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/temporary_folder.h"
+#include "unit/engine/engine_fixture.h"
+
+namespace redpoll::engine {
+
+namespace fs = std::filesystem;
+using test::Collected;
+using test::make_prompt;
+using test::make_request;
+using test::run;
+using test::Running;
+using test::start_engine;
+using test::submit;
+using test::TemporaryFolder;
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20U;
+inline constexpr int kBlockTokens = 8;
+inline constexpr int kRunBlocks = 2;
+inline constexpr int kWindow = 20;
+
+inline EngineOptions options_with(const fs::path& directory, std::size_t prompt_cache_bytes) {
+  return {.max_batch = 3,
+          .step_tokens = 13,
+          .block_tokens = kBlockTokens,
+          .context_length = 128,
+          .memory_budget_bytes = 64 * kMiB,
+          .prompt_cache_bytes = prompt_cache_bytes,
+          .ssd_cache = SsdCacheOptions{.directory = directory,
+                                       .max_bytes = 64 * kMiB,
+                                       .least_tokens = 1,
+                                       .run_blocks = kRunBlocks,
+                                       .max_queued_bytes = 4 * kMiB}};
+}
+
+/// With logprobs of the two best.
+inline Request make(std::vector<TokenId> prompt, int max_tokens) {
+  Request request = make_request(std::move(prompt), max_tokens);
+  request.num_top_logprobs = 2;
+  return request;
+}
+
+inline void expect_same(const Collected& got, const Collected& want) {
+  ASSERT_FALSE(got.error) << got.error->message;
+  ASSERT_EQ(got.ids(), want.ids());
+  for (std::size_t i = 0; i < got.tokens[0].size(); ++i) {
+    ASSERT_EQ(got.tokens[0][i].logprob, want.tokens[0][i].logprob);
+    ASSERT_EQ(got.tokens[0][i].top[1].logprob, want.tokens[0][i].top[1].logprob);
+  }
+}
+
+inline std::vector<fs::path> files_in(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  return files;
+}
+
+inline ModelLoader scripted_with_identity(const test::ScriptedModelOptions& script) {
+  return [script]() -> Result<LoadedModel> {
+    auto loaded = test::scripted_loader(script)();
+    loaded->identity = "scripted";
+    return loaded;
+  };
+}
+
+}  // namespace redpoll::engine

@@ -1,0 +1,147 @@
+// The disk tier in the engine under random workloads and when files or the disk fail, on scripted models.
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "unit/engine/disk_fixture.h"
+
+namespace redpoll::engine {
+namespace {
+
+/// Prompts that begin alike, in a small memory, cancelled now and then, over several restarts. The scripted model finds
+/// its tokens where it has stored them, or a step throws.
+class DiskWorkloadTest : public testing::TestWithParam<std::tuple<std::vector<int>, bool>> {};
+
+TEST_P(DiskWorkloadTest, AnswersAreThoseOfAColdCache) {
+  const TemporaryFolder folder;
+  std::mt19937 random(7);
+  const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  const test::ScriptedModelOptions script{.windows = std::get<0>(GetParam()), .has_state = std::get<1>(GetParam())};
+  const auto next_token = test::hashed_next_token(script.vocab_size);
+  std::uint64_t num_restores = 0;
+  for (int restart = 0; restart < 6; ++restart) {
+    EngineOptions options = options_with(folder.path(), 20'000);
+    options.ssd_cache->max_bytes = 400'000;
+    const auto engine = start_engine(options, [&]() -> Result<LoadedModel> {
+      auto loaded = test::scripted_loader(script)();
+      loaded->identity = "scripted";
+      return loaded;
+    });
+    for (int i = 0; i < 40; ++i) {
+      std::vector<std::pair<Running, std::vector<TokenId>>> running;
+      for (int j = pick(1, 5); j > 0; --j) {
+        std::vector<TokenId> prompt = make_prompt(pick(1, 110), pick(0, 3));
+        if (pick(0, 1) == 0) prompt.back() = pick(0, 63);
+        running.emplace_back(submit(*engine, make_request(prompt, pick(1, 12))), prompt);
+        if (pick(0, 4) == 0) engine->cancel(running.back().first.id);
+      }
+      for (const auto& [request, prompt] : running) {
+        ASSERT_TRUE(request.events->wait_until_done());
+        const Collected got = request.events->collected();
+        ASSERT_FALSE(got.error) << got.error->message;
+        const std::vector<TokenId> ids = got.ids();
+        ASSERT_EQ(ids, test::predict(prompt, static_cast<int>(ids.size()), next_token)) << restart << " " << i;
+      }
+    }
+    EngineStats stats = engine->stats();
+    for (int i = 0; i < 5'000 && stats.kv_bytes_used != stats.prompt_cache.bytes; ++i) {  // a file may still be read
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      stats = engine->stats();
+    }
+    EXPECT_EQ(stats.kv_bytes_used, stats.prompt_cache.bytes) << "blocks are held by nobody";
+    EXPECT_EQ(stats.failed_steps, 0U);
+    EXPECT_LE(stats.ssd_cache->tier.bytes, stats.ssd_cache->tier.max_bytes);
+    num_restores += stats.ssd_cache->tier.restores;
+  }
+  EXPECT_GT(num_restores, 50U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, DiskWorkloadTest,
+                         testing::Values(std::tuple(std::vector<int>{0}, false),
+                                         std::tuple(std::vector<int>{0, 6}, false),
+                                         std::tuple(std::vector<int>{0}, true),
+                                         std::tuple(std::vector<int>{0, 9}, true)));
+
+/// Layers whose window is longer than the prompt: their blocks are in the snapshot alone.
+const test::ScriptedModelOptions kWideWindow{.windows = {0, 100}};
+
+TEST(DiskFailureTest, RunsWithoutTheirSnapshotAreNoCache) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(60, 3);
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity(kWideWindow)),
+              make_request(prompt, 4));
+  }
+  const auto engine = start_engine(options_with(folder.path(), kMiB), scripted_with_identity(kWideWindow));
+  int num_snapshots = 0;
+  for (const fs::path& file : files_in(folder.path())) {
+    if (!file.filename().string().starts_with("snapshot-")) continue;
+    fs::remove(file);
+    ++num_snapshots;
+  }
+  ASSERT_GT(num_snapshots, 0);
+  // The whole turn is what the snapshot was of.
+  std::vector<TokenId> turn = prompt;
+  for (const TokenId id : test::predict(prompt, 4, test::hashed_next_token(64))) turn.push_back(id);
+  const Collected got = run(*engine, make_request(turn, 4));
+  ASSERT_FALSE(got.error) << got.error->message;
+  EXPECT_EQ(got.ids(), test::predict(turn, 4, test::hashed_next_token(64)));
+  EXPECT_EQ(got.finishes[0]->cached_tokens, 0);
+  EXPECT_EQ(engine->stats().failed_steps, 0U);
+}
+
+TEST(DiskFailureTest, ADiskThatDoesNotAnswerInTimeIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(prompt, 4));
+  }
+  EngineOptions options = options_with(folder.path(), kMiB);
+  options.ssd_cache->restore_limit = std::chrono::milliseconds(-1);  // over before it has begun
+  const auto engine = start_engine(options, scripted_with_identity({}));
+  EXPECT_EQ(run(*engine, make_request(prompt, 4)).ids(), test::predict(prompt, 4, test::hashed_next_token(64)));
+}
+
+TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
+  const TemporaryFolder folder;
+  const auto next_token = test::hashed_next_token(64);
+  EngineOptions options = options_with(folder.path(), kMiB);
+  options.context_length = 112;
+  const std::vector<TokenId> stored = make_prompt(100, 3);
+  {
+    (void)run(*start_engine(options, scripted_with_identity({})), make_request(stored, 4));
+  }
+  EngineOptions tight = test::with_blocks(20, options);  // 160 tokens: one sequence and a half
+  tight.memory_budget_bytes += 2 * options.ssd_cache->max_queued_bytes;
+  const auto engine = start_engine(tight, scripted_with_identity({}));
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<TokenId> other = make_prompt(40, 10 + i);
+    const Running first = submit(*engine, make_request(other, 70));
+    const Running second = submit(*engine, make_request(stored, 10));
+    ASSERT_TRUE(first.events->wait_until_done());
+    ASSERT_TRUE(second.events->wait_until_done());
+    ASSERT_EQ(first.events->collected().ids(), test::predict(other, 70, next_token));
+    ASSERT_EQ(second.events->collected().ids(), test::predict(stored, 10, next_token));
+  }
+}
+
+TEST(DiskOptionsTest, WithoutAPromptCacheThereIsNothingToKeep) {
+  const TemporaryFolder folder;
+  const auto started = Engine::start(options_with(folder.path(), 0), test::scripted_loader({}));
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().param, "ssd-cache");
+}
+
+TEST(DiskOptionsTest, ADirectoryThatCannotBeMadeIsAnErrorAtOnce) {
+  const TemporaryFolder folder;
+  const auto started = Engine::start(options_with(folder.write("file", "") / "below", kMiB), [] {
+    auto loaded = test::scripted_loader({})();
+    loaded->identity = "scripted";
+    return loaded;
+  });
+  ASSERT_FALSE(started);
+}
+
+}  // namespace
+}  // namespace redpoll::engine
