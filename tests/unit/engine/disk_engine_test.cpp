@@ -69,12 +69,13 @@ TEST_P(DiskEngineTest, ARestartLosesNothing) {
   std::vector<Collected> answers;
   {
     const auto first = start_with_disk();
-    for (const int length : kLengths) answers.push_back(run(*first, make(make_prompt(length, length), 6)));
+    for (const int length : kLengths)
+      answers.push_back(run(*first, make_scored_request(make_prompt(length, length), 6)));
   }
   const auto again = start_with_disk();
   for (std::size_t i = 0; i < std::size(kLengths); ++i) {
     const int length = kLengths[i];
-    const Request request = make(make_prompt(length, length), 6);
+    const Request request = make_scored_request(make_prompt(length, length), 6);
     ASSERT_NO_FATAL_FAILURE(expect_same(answers[i], run(*cold, request))) << length;
     const Collected restored = run(*again, request);
     ASSERT_NO_FATAL_FAILURE(expect_same(restored, answers[i])) << length;
@@ -85,7 +86,9 @@ TEST_P(DiskEngineTest, ARestartLosesNothing) {
     std::vector<TokenId> next_turn = make_prompt(length, length);
     for (const TokenId id : answers[i].ids()) next_turn.push_back(id);
     for (const TokenId id : {3, 5, 9}) next_turn.push_back(id);
-    ASSERT_NO_FATAL_FAILURE(expect_same(run(*again, make(next_turn, 6)), run(*cold, make(next_turn, 6)))) << length;
+    ASSERT_NO_FATAL_FAILURE(
+        expect_same(run(*again, make_scored_request(next_turn, 6)), run(*cold, make_scored_request(next_turn, 6))))
+        << length;
   }
   EXPECT_GT(again->stats().ssd_cache->tier.restores, 0U);
   EXPECT_EQ(again->stats().ssd_cache->tier.failed, 0U);
@@ -96,7 +99,7 @@ TEST_P(DiskEngineTest, WhatMemoryGivesUpIsOnDisk) {
   const auto warm = start_with_disk(64 * 1024);  // far less than all of these take
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < 10; ++i) {
-      const Request request = make(make_prompt(60 + i, i), 8);
+      const Request request = make_scored_request(make_prompt(60 + i, i), 8);
       const Collected got = run(*warm, request);
       wait_for_files(*warm);
       ASSERT_NO_FATAL_FAILURE(expect_same(got, run(*cold, request))) << i;
@@ -113,7 +116,7 @@ TEST_P(DiskEngineTest, ManyRestoreWhatTheyShareOnce) {
   const auto cold = start_cold();
   const std::vector<TokenId> shared = make_prompt(80, 5);
   {
-    (void)run(*start_with_disk(), make(shared, 2));
+    (void)run(*start_with_disk(), make_scored_request(shared, 2));
   }
   const auto warm = start_with_disk();
   std::vector<Running> running;
@@ -121,7 +124,7 @@ TEST_P(DiskEngineTest, ManyRestoreWhatTheyShareOnce) {
   for (TokenId i = 0; i < 6; ++i) {
     std::vector<TokenId> prompt = shared;
     for (const TokenId id : {i, i + 7, i}) prompt.push_back(id);
-    requests.push_back(make(prompt, 9));
+    requests.push_back(make_scored_request(prompt, 9));
     running.push_back(submit(*warm, requests.back()));
   }
   for (std::size_t i = 0; i < running.size(); ++i) {
@@ -135,7 +138,7 @@ TEST_P(DiskEngineTest, ManyRestoreWhatTheyShareOnce) {
 
 TEST_P(DiskEngineTest, DamagedFilesChangeNoAnswer) {
   const auto cold = start_cold();
-  const Request request = make(make_prompt(100, 3), 6);
+  const Request request = make_scored_request(make_prompt(100, 3), 6);
   const Collected expected = run(*cold, request);
   for (const bool cut : {false, true}) {
     {
@@ -164,14 +167,14 @@ TEST_P(DiskEngineTest, ADirectoryThatVanishesChangesNoAnswer) {
   for (int i = 0; i < 12; ++i) {
     std::error_code is_written_to;  // at the same moment, maybe
     if (i == 4) fs::remove_all(folder_.path(), is_written_to);
-    const Request request = make(make_prompt(60 + i % 6, i % 6), 8);
+    const Request request = make_scored_request(make_prompt(60 + i % 6, i % 6), 8);
     ASSERT_NO_FATAL_FAILURE(expect_same(run(*warm, request), run(*cold, request))) << i;
   }
 }
 
 TEST_P(DiskEngineTest, AnotherWayToStoreKeysFindsNothing) {
   {
-    (void)run(*start_with_disk(), make(make_prompt(100, 3), 2));
+    (void)run(*start_with_disk(), make_scored_request(make_prompt(100, 3), 2));
   }
   auto opened = checkpoint::open_checkpoint(fs::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam().model);
   ASSERT_TRUE(opened) << opened.error().message;
@@ -180,12 +183,12 @@ TEST_P(DiskEngineTest, AnotherWayToStoreKeysFindsNothing) {
   const auto engine = start_engine(
       options_with(folder_.path(), 4 * kMiB),
       checkpoint_loader(std::move(*opened), {.num_threads = 2, .kv_quantization = other}, Identity::kOfContents));
-  EXPECT_EQ(run(*engine, make(make_prompt(100, 3), 2)).finishes[0]->cached_tokens, 0);
+  EXPECT_EQ(run(*engine, make_scored_request(make_prompt(100, 3), 2)).finishes[0]->cached_tokens, 0);
 }
 
 TEST_P(DiskEngineTest, DamageThatIsNotLookedForFailsOneRequestAtMost) {
   const auto cold = start_cold();
-  const Request request = make(make_prompt(100, 3), 6);
+  const Request request = make_scored_request(make_prompt(100, 3), 6);
   {
     (void)run(*start_with_disk(), request);
   }

@@ -12,8 +12,10 @@ namespace redpoll::engine {
 
 namespace fs = std::filesystem;
 using test::Collected;
+using test::expect_same;
 using test::make_prompt;
 using test::make_request;
+using test::make_scored_request;
 using test::run;
 using test::Running;
 using test::start_engine;
@@ -37,22 +39,6 @@ inline EngineOptions options_with(const fs::path& directory, std::size_t prompt_
                                        .least_tokens = 1,
                                        .run_blocks = kRunBlocks,
                                        .max_queued_bytes = 4 * kMiB}};
-}
-
-/// With logprobs of the two best.
-inline Request make(std::vector<TokenId> prompt, int max_tokens) {
-  Request request = make_request(std::move(prompt), max_tokens);
-  request.num_top_logprobs = 2;
-  return request;
-}
-
-inline void expect_same(const Collected& got, const Collected& want) {
-  ASSERT_FALSE(got.error) << got.error->message;
-  ASSERT_EQ(got.ids(), want.ids());
-  for (std::size_t i = 0; i < got.tokens[0].size(); ++i) {
-    ASSERT_EQ(got.tokens[0][i].logprob, want.tokens[0][i].logprob);
-    ASSERT_EQ(got.tokens[0][i].top[1].logprob, want.tokens[0][i].top[1].logprob);
-  }
 }
 
 inline std::vector<fs::path> files_in(const fs::path& directory) {

@@ -23,6 +23,23 @@ inline engine::Request make_request(std::vector<TokenId> prompt, int max_tokens)
   return request;
 }
 
+/// The same, with logprobs of the two best.
+inline engine::Request make_scored_request(std::vector<TokenId> prompt, int max_tokens) {
+  engine::Request request = make_request(std::move(prompt), max_tokens);
+  request.num_top_logprobs = 2;
+  return request;
+}
+
+/// The same tokens and logprobs of them and of the second best, to the bit.
+inline void expect_same(const Collected& got, const Collected& want) {
+  ASSERT_FALSE(got.error) << got.error->message;
+  ASSERT_EQ(got.ids(), want.ids());
+  for (std::size_t i = 0; i < got.tokens[0].size(); ++i) {
+    ASSERT_EQ(got.tokens[0][i].logprob, want.tokens[0][i].logprob);
+    ASSERT_EQ(got.tokens[0][i].top[1].logprob, want.tokens[0][i].top[1].logprob);
+  }
+}
+
 /// first, first + 1, ... within a vocabulary of 64.
 inline std::vector<TokenId> make_prompt(int num_tokens, TokenId first) {
   std::vector<TokenId> prompt;

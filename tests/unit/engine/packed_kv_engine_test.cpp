@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 using checkpoint::testing::TemporaryFolder;
 using kernels::KvQuantization;
 using test::Collected;
+using test::expect_same;
 using test::make_prompt;
 using test::make_request;
 using test::run;
@@ -62,15 +63,6 @@ class PackedKvEngineTest : public testing::TestWithParam<std::tuple<std::string,
     request.sampling.temperature = index % 2 == 0 ? 0.0F : 1.0F;
     request.sampling.seed = 7;
     return request;
-  }
-
-  static void expect_same(const Collected& got, const Collected& want) {
-    ASSERT_FALSE(got.error) << got.error->message;
-    ASSERT_EQ(got.ids(), want.ids());
-    for (std::size_t i = 0; i < got.tokens[0].size(); ++i) {
-      ASSERT_EQ(got.tokens[0][i].logprob, want.tokens[0][i].logprob);
-      ASSERT_EQ(got.tokens[0][i].top[1].logprob, want.tokens[0][i].top[1].logprob);
-    }
   }
 };
 

@@ -15,8 +15,10 @@ namespace redpoll::engine {
 namespace {
 
 using test::Collected;
+using test::expect_same;
 using test::make_prompt;
 using test::make_request;
+using test::make_scored_request;
 using test::run;
 using test::Running;
 using test::start_engine;
@@ -39,21 +41,6 @@ class PromptCacheEngineTest : public testing::TestWithParam<std::string> {
                          .prompt_cache_bytes = prompt_cache_bytes},
                         checkpoint_loader(std::move(*opened), {.num_threads = 2}));
   }
-
-  static Request make(std::vector<TokenId> prompt, int max_tokens) {
-    Request request = make_request(std::move(prompt), max_tokens);
-    request.num_top_logprobs = 2;
-    return request;
-  }
-
-  static void expect_same(const Collected& got, const Collected& want) {
-    ASSERT_FALSE(got.error) << got.error->message;
-    ASSERT_EQ(got.ids(), want.ids());
-    for (std::size_t i = 0; i < got.tokens[0].size(); ++i) {
-      ASSERT_EQ(got.tokens[0][i].logprob, want.tokens[0][i].logprob);
-      ASSERT_EQ(got.tokens[0][i].top[1].logprob, want.tokens[0][i].top[1].logprob);
-    }
-  }
 };
 
 // Lengths around the edges of blocks and of the goldens' windows of 20.
@@ -62,17 +49,17 @@ TEST_P(PromptCacheEngineTest, WarmAnswersHaveTheBitsOfColdOnes) {
   const auto warm = start(4 * kMiB);
   for (const int length : {1, 2, 7, 8, 9, 16, 19, 20, 21, 40}) {
     const std::vector<TokenId> prompt = make_prompt(length, length);
-    const Collected first = run(*warm, make(prompt, 6));
-    ASSERT_NO_FATAL_FAILURE(expect_same(first, run(*cold, make(prompt, 6)))) << length;
-    const Collected again = run(*warm, make(prompt, 6));
+    const Collected first = run(*warm, make_scored_request(prompt, 6));
+    ASSERT_NO_FATAL_FAILURE(expect_same(first, run(*cold, make_scored_request(prompt, 6)))) << length;
+    const Collected again = run(*warm, make_scored_request(prompt, 6));
     ASSERT_NO_FATAL_FAILURE(expect_same(again, first)) << length;
     EXPECT_EQ(again.finishes[0]->cached_tokens, length - 1);
 
     std::vector<TokenId> next_turn = prompt;
     for (const TokenId id : first.ids()) next_turn.push_back(id);
     for (const TokenId id : {3, 5, 9}) next_turn.push_back(id);
-    const Collected continued = run(*warm, make(next_turn, 6));
-    ASSERT_NO_FATAL_FAILURE(expect_same(continued, run(*cold, make(next_turn, 6)))) << length;
+    const Collected continued = run(*warm, make_scored_request(next_turn, 6));
+    ASSERT_NO_FATAL_FAILURE(expect_same(continued, run(*cold, make_scored_request(next_turn, 6)))) << length;
     EXPECT_GE(continued.finishes[0]->cached_tokens, length - 1);
   }
   EXPECT_EQ(cold->stats().blocks_used, 0);
@@ -82,13 +69,13 @@ TEST_P(PromptCacheEngineTest, ManyGoOnFromOnePromptAtATime) {
   const auto cold = start(0);
   const auto warm = start(4 * kMiB, 3);
   const std::vector<TokenId> shared = make_prompt(30, 5);
-  (void)run(*warm, make(shared, 2));
+  (void)run(*warm, make_scored_request(shared, 2));
   std::vector<Running> together;
   std::vector<Request> requests;
   for (TokenId i = 0; i < 5; ++i) {
     std::vector<TokenId> prompt = shared;
     for (const TokenId id : {i, i + 7, i}) prompt.push_back(id);
-    requests.push_back(make(prompt, 9));
+    requests.push_back(make_scored_request(prompt, 9));
     together.push_back(submit(*warm, requests.back()));
   }
   for (std::size_t i = 0; i < together.size(); ++i) {
@@ -104,10 +91,10 @@ TEST_P(PromptCacheEngineTest, ManyGoOnFromOnePromptAtATime) {
 TEST_P(PromptCacheEngineTest, ASecondTurnComputesWhatIsNew) {
   const auto warm = start(8 * kMiB, 2, 256);
   const std::vector<TokenId> first_turn = make_prompt(200, 3);
-  const Collected answer = run(*warm, make(first_turn, 8));
+  const Collected answer = run(*warm, make_scored_request(first_turn, 8));
   std::vector<TokenId> second_turn = first_turn;
   for (const TokenId id : {9, 8, 7, 6, 5}) second_turn.push_back(id);  // not the answer's own tokens
-  const Collected next = run(*warm, make(second_turn, 4));
+  const Collected next = run(*warm, make_scored_request(second_turn, 4));
   ASSERT_FALSE(next.error);
   EXPECT_GE(next.finishes[0]->cached_tokens, 199);
 }
@@ -118,7 +105,7 @@ TEST_P(PromptCacheEngineTest, RoomIsMadeForWhoRuns) {
   std::vector<Running> running;
   std::vector<Request> requests;
   for (int i = 0; i < 12; ++i) {
-    requests.push_back(make(make_prompt(60 + i, i), 8));
+    requests.push_back(make_scored_request(make_prompt(60 + i, i), 8));
     running.push_back(submit(*warm, requests.back()));
   }
   for (std::size_t i = 0; i < running.size(); ++i) {
