@@ -76,7 +76,13 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
     flags.number("--ssd-cache-max", settings.ssd_cache_max_gb, {0.001, 1e6}, "GiB that files there may take")
         .or_else(number_text(server::kSsdCacheMaxGb))
         .value_name = "GB";
-    flags.toggle("--ssd-cache-verify", settings.ssd_cache_verify, "Check all that is read there against its checksum");
+    flags.add({.name = "--ssd-cache-verify",
+               .kind = FlagKind::kSwitch,
+               .description = "Check all that is read there against its checksum, or not with =false (default: check)",
+               .set = [&settings](std::string_view value) -> Status {
+                 ASSIGN_OR_RETURN(settings.ssd_cache_verify, parse_switch(value));
+                 return {};
+               }});
   }
   flags.whole("--threads", settings.threads, {1, 1024}, "Threads for computing").or_else("physical cores");
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,

@@ -23,7 +23,8 @@ void Delivery::note_start(const std::vector<Scheduled>& scheduled, Clock::TimePo
     ActiveRequest& active = *row.sequence->active;
     if (active.scheduled_at) continue;
     active.scheduled_at = now;
-    send(*row.sequence, StartEvent{.queue_ms = milliseconds_between(active.submitted_at, now)});
+    send(*row.sequence, StartEvent{.queue_ms = milliseconds_between(active.submitted_at, now),
+                                   .cached_tokens = row.sequence->num_cached});
   }
 }
 

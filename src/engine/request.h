@@ -49,7 +49,8 @@ struct TokenLogprob {
 
 /// The first event of a request: it has come to be computed.
 struct StartEvent {
-  double queue_ms = 0;  // submitted to first scheduled
+  double queue_ms = 0;    // submitted to first scheduled
+  int cached_tokens = 0;  // of the prompt, that its first choice goes on from
 };
 
 struct TokenEvent {

@@ -132,6 +132,7 @@ void Generation::on_event(Prompt& prompt, const engine::GenerationEvent& event) 
     on_finish(prompt, *finish);
   } else if (const auto* start = std::get_if<engine::StartEvent>(&event)) {
     prompt.queue_ms = start->queue_ms;
+    prompt.cached_tokens = start->cached_tokens;  // said now: the server may end the answer before the engine does
   } else if (const auto* scored = std::get_if<engine::PromptEvent>(&event)) {
     on_prompt(prompt, *scored);
   } else {

@@ -50,8 +50,9 @@ Result<PreparedGeneration> prepare(const AppContext& context, const json::value&
   const bool is_chat = body.is_object() && body.get_object().contains("messages");
   const ServedModel& model = *context.model;
   if (is_chat) {
-    ASSIGN_OR_RETURN(const api::ChatRequest request, api::openai::parse_chat_request(body, context.limits()));
+    ASSIGN_OR_RETURN(api::ChatRequest request, api::openai::parse_chat_request(body, context.limits()));
     RETURN_IF_ERROR(api::check_model(request.model, model.id));
+    (void)leave_out_volatile_lines(context.options.volatile_lines, request.conversation);
     return prepare_chat(model, context.options.defaults, request);
   }
   ASSIGN_OR_RETURN(const api::CompletionRequest request, api::openai::parse_completion_request(body, context.limits()));

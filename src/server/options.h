@@ -32,9 +32,9 @@ struct EngineSettings {
   double prompt_cache_gb = 2;   // of that, for prompts that may come again; 0: none
   std::string ssd_cache = {};   // a folder for what the prompt cache gives up; empty: none
   std::optional<double> ssd_cache_max_gb = std::nullopt;  // that its files may take; absent: kSsdCacheMaxGb
-  bool ssd_cache_verify = false;
-  int step_tokens = 0;  // see tokens_in_step
-  int threads = 0;      // for kernels; 0: physical cores
+  std::optional<bool> ssd_cache_verify = std::nullopt;    // what its files hold, when they are read; absent: yes
+  int step_tokens = 0;                                    // see tokens_in_step
+  int threads = 0;                                        // for kernels; 0: physical cores
   std::optional<kernels::Activations> activations = std::nullopt;
   kernels::KvQuantization kv_quantization = kernels::KvQuantization::kOff;
   bool exact = false;  // see engine::EngineOptions

@@ -64,7 +64,7 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
     options.ssd_cache = engine::SsdCacheOptions{
         .directory = settings.ssd_cache,
         .max_bytes = static_cast<std::uint64_t>(settings.ssd_cache_max_gb.value_or(kSsdCacheMaxGb) * kBytesPerGb),
-        .verify = settings.ssd_cache_verify};
+        .verify = settings.ssd_cache_verify.value_or(true)};
   }
   options.memory_budget_bytes = static_cast<std::size_t>(settings.memory_budget_gb * kBytesPerGb);
   return options;

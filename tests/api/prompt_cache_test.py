@@ -36,6 +36,14 @@ def test_a_second_turn_computes_what_is_new(client):  # 55
     assert answer["timings"]["cached_tokens"] == cached(answer)
 
 
+def test_an_answer_that_the_server_ends_says_what_was_cached(client):
+    messages = [{"role": "user", "content": LONG + "What is the capital of France?"}]
+    whole = ask(client, messages)
+    ended = ask(client, messages, stop=[whole["choices"][0]["message"]["content"][2:4]])
+    assert ended["choices"][0]["finish_reason"] == "stop"
+    assert cached(ended) == whole["usage"]["prompt_tokens"] - 1
+
+
 def test_eight_conversations_share_one_beginning(client):
     system = {"role": "system", "content": LONG}
     ask(client, [system, {"role": "user", "content": "Say 0."}])

@@ -12,8 +12,8 @@
 namespace redpoll::engine {
 namespace {
 
-/// Of runs; copying one out or in takes about a millisecond.
-constexpr std::size_t kRunBytes = std::size_t{4} << 20U;
+/// Of runs; copying one out or in takes a millisecond or two.
+constexpr std::size_t kRunBytes = std::size_t{8} << 20U;
 constexpr int kMostRunBlocks = 8;
 /// Of files that are read or wait to be taken in.
 constexpr std::size_t kBytesReadAhead = std::size_t{32} << 20U;

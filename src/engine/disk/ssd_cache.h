@@ -14,9 +14,9 @@ namespace redpoll::engine {
 struct SsdCacheOptions {
   std::filesystem::path directory;
   std::uint64_t max_bytes = std::uint64_t{32} << 30U;
-  bool verify = false;                                     // payloads, too, when they are read
+  bool verify = true;                                      // payloads, too, when they are read
   int least_tokens = 64;                                   // fewer are computed about as fast as they are read
-  int run_blocks = 0;                                      // of a file; 0: as many as take about 4 MiB
+  int run_blocks = 0;                                      // of a file; 0: as many as take 8 MiB at most, and 8 at most
   std::size_t max_queued_bytes = std::size_t{128} << 20U;  // that wait to be written
   std::chrono::milliseconds flush_limit{5'000};            // for what is left to write when the engine stops
   std::chrono::milliseconds restore_limit{10'000};         // for each file; then the rest is computed
