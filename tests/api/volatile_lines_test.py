@@ -94,3 +94,12 @@ def test_patterns_may_stand_in_the_settings_file(tmp_path):
         prompt = rendered(client, [{"role": "system", "content": text}])
         assert HEADER.format("9f2d1") in prompt
         assert "run 1" not in prompt and "at noon" not in prompt
+
+
+def test_what_is_explained_is_what_is_computed(client):
+    first, second = (HEADER.format(value) + "\nExplained. " + PROMPT for value in ("9f2d1", "01c36"))
+    usage = ask(client, first)
+    messages = [{"role": "system", "content": second}, {"role": "user", "content": "Hi"}]
+    found = client.post("/v1/cache/explain", json={"messages": messages}).raise_for_status().json()
+    assert found["prompt_tokens"] == usage["prompt_tokens"]
+    assert (found["cached_tokens"], found["stops_because"]) == (usage["prompt_tokens"] - 1, "end_of_prompt")
