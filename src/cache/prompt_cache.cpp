@@ -106,9 +106,11 @@ PromptCache::Lender PromptCache::longest(std::span<const TokenId> tokens) const 
   return {.cache = &*node->entry, .num_tokens = place.num_tokens};
 }
 
-PromptCache::Beginning PromptCache::look_at(std::span<const TokenId> tokens) const {
+PromptCache::Beginning PromptCache::look_at(std::span<const TokenId> tokens, int most) {
   const Place place = descend(tokens);
-  Beginning beginning{.num_common = place.num_tokens, .num_evicted = evicted_.longest(tokens)};
+  Beginning beginning{.num_resumable = best(tokens, most).num_tokens,
+                      .num_common = place.num_tokens,
+                      .num_evicted = evicted_.longest(tokens)};
   const auto& [node, num_tokens] = place;
   if (num_tokens < node->depth) {
     beginning.next = node->edge[node->edge.size() - static_cast<std::size_t>(node->depth - num_tokens)];

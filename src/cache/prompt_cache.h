@@ -88,11 +88,12 @@ class PromptCache {
   [[nodiscard]] Lender longest(std::span<const TokenId> tokens) const;
 
   struct Beginning {
+    int num_resumable = 0;             // tokens that `find` would say; nothing becomes recently used
     int num_common = 0;                // tokens that some entry has, too
     std::optional<TokenId> next = {};  // with which one that has them goes on
     int num_evicted = 0;               // tokens that entries had which are gone, about
   };
-  [[nodiscard]] Beginning look_at(std::span<const TokenId> tokens) const;
+  [[nodiscard]] Beginning look_at(std::span<const TokenId> tokens, int most);
 
   /// Entries that hold the block.
   [[nodiscard]] int num_holders(int group, BlockId block) const {

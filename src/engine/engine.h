@@ -135,7 +135,7 @@ class Engine {
   void cancel(RequestId id, std::optional<int> choice = std::nullopt);
 
   /// How far the prompt cache would take this prompt, and why no further. Waits for the step that runs, so it is not
-  /// for threads that must not wait. kUnavailable when the engine has failed or stops.
+  /// for threads that must not wait. Fails as `submit` does for such a prompt, but that a full queue does not matter.
   [[nodiscard]] Result<CacheExplanation> explain(std::vector<TokenId> prompt);
 
   /// A snapshot; takes microseconds even while a step runs.

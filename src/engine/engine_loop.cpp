@@ -221,8 +221,8 @@ CacheExplanation EngineLoop::explain(std::span<const TokenId> prompt) {
   CacheExplanation explanation{.prompt_tokens = static_cast<int>(prompt.size())};
   if (!prompts_) return explanation;
   const int most = explanation.prompt_tokens - 1;
-  const cache::PromptCache::Beginning beginning = prompts_->look_at(prompt);
-  explanation.memory_tokens = prompts_->find(prompt, most);
+  const cache::PromptCache::Beginning beginning = prompts_->look_at(prompt, most);
+  explanation.memory_tokens = beginning.num_resumable;
   if (disk_) disk_->explain(prompt, explanation);
   explanation.common_tokens = beginning.num_common;
   explanation.evicted_tokens = beginning.num_evicted;

@@ -49,20 +49,8 @@ Status Mailbox::check_state() const {
 Status Mailbox::check_request(const Request& request) const {
   CHECK(request.events != nullptr, "a request needs somewhere to send its events");
   CHECK(!unfinished_.contains(request.id), "request ids come from next_request_id");
-  if (request.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "expected a prompt of at least one token");
   if (request.num_choices < 1) return fail(ErrorCode::kInvalidArgument, "expected at least one choice", "n");
-  const auto bad = std::ranges::find_if(request.prompt, [&](TokenId id) { return id < 0 || id >= limits_.vocab_size; });
-  if (bad != request.prompt.end()) {
-    return fail(ErrorCode::kInvalidArgument, "expected token ids from 0 to " + std::to_string(limits_.vocab_size - 1) +
-                                                 ", got " + std::to_string(*bad));
-  }
-
-  const std::size_t prompt_tokens = request.prompt.size();
-  const auto context = static_cast<std::size_t>(limits_.context.tokens);
-  if (prompt_tokens > context || (prompt_tokens == context && request.max_tokens > 0)) {
-    const std::string what = prompt_tokens > context ? "" : ", which leaves no room for an answer";
-    return std::unexpected(context_length_exceeded(limits_.context, prompt_tokens, number(prompt_tokens) + what));
-  }
+  RETURN_IF_ERROR(check_prompt(request.prompt, request.max_tokens));
 
   const auto most = static_cast<std::size_t>(limits_.max_batch) + static_cast<std::size_t>(limits_.max_queue);
   if (unfinished_.size() >= most) {
@@ -74,10 +62,28 @@ Status Mailbox::check_request(const Request& request) const {
   return {};
 }
 
+Status Mailbox::check_prompt(std::span<const TokenId> prompt, int max_tokens) const {
+  if (prompt.empty()) return fail(ErrorCode::kInvalidArgument, "expected a prompt of at least one token");
+  const auto bad = std::ranges::find_if(prompt, [&](TokenId id) { return id < 0 || id >= limits_.vocab_size; });
+  if (bad != prompt.end()) {
+    return fail(ErrorCode::kInvalidArgument, "expected token ids from 0 to " + std::to_string(limits_.vocab_size - 1) +
+                                                 ", got " + std::to_string(*bad));
+  }
+
+  const std::size_t prompt_tokens = prompt.size();
+  const auto context = static_cast<std::size_t>(limits_.context.tokens);
+  if (prompt_tokens > context || (prompt_tokens == context && max_tokens > 0)) {
+    const std::string what = prompt_tokens > context ? "" : ", which leaves no room for an answer";
+    return std::unexpected(context_length_exceeded(limits_.context, prompt_tokens, number(prompt_tokens) + what));
+  }
+  return {};
+}
+
 Status Mailbox::ask(CacheQuestion question) {
   {
     const std::lock_guard lock(mutex_);
     RETURN_IF_ERROR(check_state());
+    RETURN_IF_ERROR(check_prompt(question.prompt, 0));
     commands_.questions.push_back(std::move(question));
   }
   changed_.notify_one();

@@ -8,6 +8,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -83,6 +84,7 @@ class Mailbox {
  private:
   [[nodiscard]] Status check_state() const;
   [[nodiscard]] Status check_request(const Request& request) const;
+  [[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, int max_tokens) const;
   [[nodiscard]] bool has_commands() const;
   [[nodiscard]] Commands hand_over();
 

@@ -45,23 +45,30 @@ Result<http::Response> apply_template(const AppContext& context, const json::val
   return json_response(api::format_rendered(prompt), request.warnings);
 }
 
-/// As a chat request or a completion request would be.
-Result<PreparedGeneration> prepare(const AppContext& context, const json::value& body) {
+/// The prompt that a chat request or a completion request would have.
+struct AskedPrompt {
+  std::vector<TokenId> ids;
+  std::vector<std::string> warnings;
+};
+
+Result<AskedPrompt> prompt_of(const AppContext& context, const json::value& body) {
   const bool is_chat = body.is_object() && body.get_object().contains("messages");
   const ServedModel& model = *context.model;
   if (is_chat) {
     ASSIGN_OR_RETURN(api::ChatRequest request, api::openai::parse_chat_request(body, context.limits()));
     RETURN_IF_ERROR(api::check_model(request.model, model.id));
-    (void)leave_out_volatile_lines(context.options.volatile_lines, request.conversation);
-    return prepare_chat(model, context.options.defaults, request);
+    leave_out_volatile_lines(context.options.volatile_lines, request.conversation);
+    ASSIGN_OR_RETURN(PreparedGeneration prepared, prepare_chat(model, context.options.defaults, request));
+    return AskedPrompt{std::move(prepared.prompts.front().ids), std::move(request.warnings)};
   }
-  ASSIGN_OR_RETURN(const api::CompletionRequest request, api::openai::parse_completion_request(body, context.limits()));
+  ASSIGN_OR_RETURN(api::CompletionRequest request, api::openai::parse_completion_request(body, context.limits()));
   RETURN_IF_ERROR(api::check_model(request.model, model.id));
   if (request.prompts.size() > 1) {
     return fail(ErrorCode::kInvalidArgument,
                 "'prompt': expected one prompt, got " + std::to_string(request.prompts.size()), "prompt");
   }
-  return prepare_completion(model, context.options.defaults, request);
+  ASSIGN_OR_RETURN(PreparedGeneration prepared, prepare_completion(model, context.options.defaults, request));
+  return AskedPrompt{std::move(prepared.prompts.front().ids), std::move(request.warnings)};
 }
 
 struct StopText {
@@ -88,9 +95,9 @@ StopText text_of(engine::CacheStop stop) {
 }
 
 Result<http::Response> explain(const AppContext& context, const json::value& body) {
-  ASSIGN_OR_RETURN(const PreparedGeneration prepared, prepare(context, body));
+  ASSIGN_OR_RETURN(const AskedPrompt asked, prompt_of(context, body));
   const ServedModel& model = *context.model;
-  const std::vector<TokenId>& ids = prepared.prompts.front().ids;
+  const std::vector<TokenId>& ids = asked.ids;
   ASSIGN_OR_RETURN(const engine::CacheExplanation found, model.engine->explain(ids));
   const auto piece = [&](TokenId id) { return api::TokenPiece{id, model.tokenizer->token_bytes(id)}; };
   const StopText stop = text_of(found.stop);
@@ -104,7 +111,7 @@ Result<http::Response> explain(const AppContext& context, const json::value& bod
   const auto next = static_cast<std::size_t>(found.cached_tokens());
   if (next < ids.size()) explanation.requested = piece(ids[next]);
   if (found.cached_token) explanation.cached = piece(*found.cached_token);
-  return json_response(api::format_explanation(explanation));
+  return json_response(api::format_explanation(explanation), asked.warnings);
 }
 
 using JsonHandler = Result<http::Response> (*)(const AppContext& context, const json::value& body);

@@ -236,7 +236,7 @@ void DiskTraffic::restore(int num_places) {
   take_restored();
   if (restoration_ && parts_.clock.now() - restoration_->progress_at > options_.restore_limit) {
     log_warn("the disk cache does not answer; what it has is computed instead");
-    finish(restoration_->num_filled);
+    finish();
   }
   for (Sequence* sequence : parts_.scheduler.waiting()) {
     if (num_places <= 0) break;
@@ -275,32 +275,40 @@ bool DiskTraffic::begin(cache::DiskTier::Match match) {
   } while (!cache && parts_.prompts.evict());
   if (!cache) return false;
   tier_->touch(match);
-  const int num_files = static_cast<int>(match.runs.size()) - num_lent_runs + (match.snapshot ? 1 : 0);
+  std::vector<cache::StoredHead> files = files_of(match, *cache, num_lent_runs);
   restoration_.emplace(Restoration{.cache = std::move(*cache),
-                                   .match = std::move(match),
+                                   .tokens = std::move(match.tokens),
+                                   .files = std::move(files),
                                    .num_lent_runs = num_lent_runs,
                                    .first_read = next_read_,
-                                   .num_files = num_files,
                                    .started_at = parts_.clock.now(),
                                    .progress_at = parts_.clock.now()});
   ask_for_files();
   return true;
 }
 
+/// But for the first `num_lent_runs`.
+std::vector<cache::StoredHead> DiskTraffic::files_of(const cache::DiskTier::Match& match,
+                                                     const cache::SequenceCache& cache, int num_lent_runs) const {
+  std::vector<cache::StoredHead> files;
+  Spill walk{.tokens = match.tokens, .parent = root_};
+  for (const int num_runs = static_cast<int>(match.tokens.size()) / run_tokens(); walk.num_runs < num_runs;) {
+    cache::StoredHead run = run_of(walk);
+    walk.parent = run.key;
+    if (walk.num_runs++ >= num_lent_runs && !run.parts.empty()) files.push_back(std::move(run));
+  }
+  if (match.snapshot) files.push_back(snapshot_of(walk, cache));
+  return files;
+}
+
 void DiskTraffic::ask_for_files() {
   Restoration& now = *restoration_;
-  const std::size_t run_bytes = full_group_ < 0 ? 0
-                                                : static_cast<std::size_t>(options_.run_blocks) *
-                                                      block_bytes_[static_cast<std::size_t>(full_group_)];
-  const auto read_ahead =
-      static_cast<int>(std::clamp<std::size_t>(kBytesReadAhead / std::max<std::size_t>(run_bytes, 1), 1, 8));
-  for (; now.num_asked < std::min(now.num_filled + read_ahead, now.num_files); ++now.num_asked) {
-    const auto run = static_cast<std::size_t>(now.num_lent_runs + now.num_asked);
-    if (run < now.match.runs.size()) {
-      tier_->read(next_read_++, cache::StoredKind::kRun, now.match.runs[run]);
-    } else {
-      tier_->read(next_read_++, cache::StoredKind::kSnapshot, *now.match.snapshot);
-    }
+  std::size_t bytes = 0;  // read or waiting to be taken in
+  for (std::size_t i = now.num_filled; i < now.num_asked; ++i) bytes += bytes_of(now.files[i].parts);
+  for (; now.num_asked < now.files.size() && (bytes == 0 || bytes < kBytesReadAhead); ++now.num_asked) {
+    const cache::StoredHead& file = now.files[now.num_asked];
+    tier_->read(next_read_++, file.kind, file.key);
+    bytes += bytes_of(file.parts);
   }
 }
 
@@ -312,39 +320,22 @@ void DiskTraffic::take_restored() {
       if (filled.error().code != ErrorCode::kNotFound) {
         log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});
       }
-      finish(restoration_->num_filled);
+      finish();
       continue;
     }
     restoration_->progress_at = parts_.clock.now();
-    if (++restoration_->num_filled == restoration_->num_files) {
-      finish(restoration_->num_files);
+    if (++restoration_->num_filled == restoration_->files.size()) {
+      finish();
     } else {
       ask_for_files();
     }
   }
 }
 
-/// Of the file that is filled in next, as this engine would have written it.
-cache::StoredHead DiskTraffic::awaited_head() const {
-  const Restoration& now = *restoration_;
-  Spill spill{.tokens = now.match.tokens, .num_runs = now.num_lent_runs + now.num_filled, .parent = root_};
-  const auto run = static_cast<std::size_t>(spill.num_runs);
-  if (run < now.match.runs.size()) {
-    if (run > 0) spill.parent = now.match.runs[run - 1];
-    return run_of(spill);
-  }
-  spill.num_runs = 0;
-  for (const int num_runs = static_cast<int>(spill.tokens.size()) / run_tokens(); spill.num_runs < num_runs;) {
-    spill.parent = run_of(spill).key;
-    ++spill.num_runs;
-  }
-  return snapshot_of(spill, now.cache);
-}
-
 /// Writes what the file holds to the blocks that wait for it.
 Status DiskTraffic::fill(const cache::StoredFile& file) {
   const cache::SequenceCache& cache = restoration_->cache;
-  const cache::StoredHead awaited = awaited_head();
+  const cache::StoredHead& awaited = restoration_->files[restoration_->num_filled];
   if (file.head != awaited || file.payload.size() != bytes_of(awaited.parts)) {
     return fail(ErrorCode::kCorruptFile, "it does not hold what its name says, as this model's cache has it");
   }
@@ -360,16 +351,15 @@ Status DiskTraffic::fill(const cache::StoredFile& file) {
 }
 
 /// The files that came make an entry: all of them, or the first runs where a cache can be resumed anywhere.
-void DiskTraffic::finish(int num_files_filled) {
+void DiskTraffic::finish() {
   Restoration now = std::move(*restoration_);
   end_restoration();
-  int num_tokens = now.cache.num_computed();
-  if (num_files_filled < now.num_files) {
-    num_tokens = can_resume_anywhere_ ? (now.num_lent_runs + num_files_filled) * run_tokens() : 0;
-    now.cache.truncate(num_tokens);
+  if (now.num_filled < now.files.size()) {
+    const int num_runs = now.num_lent_runs + static_cast<int>(now.num_filled);
+    now.cache.truncate(can_resume_anywhere_ ? num_runs * run_tokens() : 0);
   }
-  if (num_tokens > 0) {
-    parts_.prompts.insert(part_of(now.match.tokens, 0, num_tokens), std::move(now.cache));
+  if (const int num_tokens = now.cache.num_computed(); num_tokens > 0) {
+    parts_.prompts.insert(part_of(now.tokens, 0, num_tokens), std::move(now.cache));
     parts_.prompts.settle();
   }
   last_restore_ms_ = milliseconds_between(now.started_at, parts_.clock.now());

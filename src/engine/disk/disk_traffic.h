@@ -82,12 +82,13 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   enum class SpillResult { kDone, kNoRoom, kMore };
   struct Restoration {
     cache::SequenceCache cache;
-    cache::DiskTier::Match match;
-    int num_lent_runs = 0;         // which memory has
-    std::uint64_t first_read = 0;  // id of the read of its first file
-    int num_files = 0;
-    int num_asked = 0;
-    int num_filled = 0;
+    std::vector<TokenId> tokens;
+    std::vector<cache::StoredHead>
+        files;                     // in the order in which they are read, as this engine would have written them
+    int num_lent_runs = 0;         // which memory has, and which come before these
+    std::uint64_t first_read = 0;  // id of the read of the first file
+    std::size_t num_asked = 0;
+    std::size_t num_filled = 0;
     Clock::TimePoint started_at;
     Clock::TimePoint progress_at;  // when the last file came
   };
@@ -97,16 +98,17 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   [[nodiscard]] bool write_all();
   void consider(Sequence& sequence);
   [[nodiscard]] bool begin(cache::DiskTier::Match match);
+  [[nodiscard]] std::vector<cache::StoredHead> files_of(const cache::DiskTier::Match& match,
+                                                        const cache::SequenceCache& cache, int num_lent_runs) const;
   void ask_for_files();
   void take_restored();
   [[nodiscard]] Status fill(const cache::StoredFile& file);
-  void finish(int num_files_filled);
+  void finish();
   void end_restoration();
   [[nodiscard]] SpillResult spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget);
   [[nodiscard]] SpillResult write(cache::StoredHead head, const cache::SequenceCache& cache, std::size_t& budget);
   [[nodiscard]] cache::StoredHead run_of(const Spill& spill) const;
   [[nodiscard]] cache::StoredHead snapshot_of(const Spill& spill, const cache::SequenceCache& cache) const;
-  [[nodiscard]] cache::StoredHead awaited_head() const;
   [[nodiscard]] std::size_t bytes_of(const std::vector<cache::StoredPart>& parts) const;
   [[nodiscard]] int run_tokens() const { return options_.run_blocks * parts_.pools.block_tokens(); }
 

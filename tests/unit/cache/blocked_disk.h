@@ -1,4 +1,4 @@
-// The disk of test_cache: stops answering on demand.
+// The disk of test_cache and test_engine: stops answering on demand.
 #pragma once
 
 namespace redpoll::test {

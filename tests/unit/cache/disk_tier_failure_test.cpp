@@ -16,14 +16,9 @@
 namespace redpoll::cache {
 namespace {
 
-namespace fs = std::filesystem;
-
 using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
-
-const Tokens kText = {1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5};
-constexpr uid_t kNobody = 65534;
 
 int count_of(std::string_view text, std::string_view what) {
   int count = 0;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -13,8 +15,14 @@
 
 namespace redpoll::cache {
 
+namespace fs = std::filesystem;
+
 inline constexpr std::size_t kPayloadBytes = 1'000;
 inline constexpr std::uint64_t kFileBytes = 4096 + kPayloadBytes;
+
+/// Two runs and three tokens more.
+inline const Tokens kText = {1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5};
+inline constexpr uid_t kNobody = 65534;
 
 class DiskTierFixture : public testing::Test {
  protected:

@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Tokens kText = {1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5};
-
 class DiskTierTest : public DiskTierFixture {};
 
 TEST_F(DiskTierTest, WhatIsWrittenIsFoundAndReadBack) {

@@ -14,7 +14,6 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
-const Tokens kText = {1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5};
 constexpr int kMostAllocations = 200;  // more than reading or writing a file takes
 
 class DiskTierTroubleTest : public DiskTierFixture {};

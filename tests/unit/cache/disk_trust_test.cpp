@@ -8,14 +8,9 @@
 namespace redpoll::cache {
 namespace {
 
-namespace fs = std::filesystem;
-
 using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
-
-const Tokens kText = {1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5};
-constexpr uid_t kNobody = 65534;
 
 class DiskTrustTest : public DiskTierFixture {
  protected:

@@ -183,5 +183,78 @@ TEST(PromptCacheStateTest, AStateIsGoneOnFromAtItsOwnEndOnly) {
   EXPECT_EQ(cache.find(Tokens{1, 2, 3, 9}, 3), 3);
 }
 
+class Listener final : public PromptCacheObserver {
+ public:
+  void on_insert(std::span<const TokenId> tokens) override { inserted.emplace_back(tokens.begin(), tokens.end()); }
+  void on_evict(std::span<const TokenId> tokens, const SequenceCache& cache) override {
+    EXPECT_EQ(cache.num_computed(), static_cast<int>(tokens.size()));
+    evicted.emplace_back(tokens.begin(), tokens.end());
+  }
+  bool give_up() override { return std::exchange(has_blocks, false); }
+  void on_distrust() override { ++num_distrusts; }
+
+  std::vector<Tokens> inserted, evicted;
+  bool has_blocks = false;
+  int num_distrusts = 0;
+};
+
+TEST(PromptCacheObserverTest, IsToldOfEvictionsOfWhatIsWritten) {
+  CachePools pools(kBlockTokens, kRecurrent);
+  PromptCache cache(pools, {kBlockBytes, kBlockBytes}, 1'000'000);
+  Listener listener;
+  cache.set_observer(&listener);
+  const Tokens first = {1, 2, 3, 4, 5};
+  const Tokens second = {1, 2, 9, 9, 9, 9, 9};
+  cache.insert(first, computed(pools, 5));
+  cache.settle();
+  cache.insert(second, computed(pools, 7));
+  EXPECT_THAT(listener.inserted, testing::ElementsAre(first, second));
+  EXPECT_TRUE(cache.evict());
+  EXPECT_TRUE(cache.evict()) << "whose contents are not there yet";
+  EXPECT_THAT(listener.evicted, testing::ElementsAre(first));
+
+  listener.has_blocks = true;
+  EXPECT_TRUE(cache.evict()) << "blocks of an entry to come";
+  EXPECT_FALSE(cache.evict());
+  cache.insert(first, computed(pools, 5));
+  cache.distrust();
+  EXPECT_EQ(listener.num_distrusts, 1);
+  EXPECT_TRUE(cache.empty());
+  EXPECT_EQ(listener.evicted.size(), 1U) << "what is not trusted is not kept elsewhere";
+  cache.set_observer(nullptr);
+}
+
+TEST(PromptCacheLookTest, LookingMakesNothingRecentlyUsed) {
+  CachePools pools(kBlockTokens, kRecurrent);
+  PromptCache cache(pools, {kBlockBytes, kBlockBytes}, 1'000'000);
+  const Tokens first = {1, 2, 3, 4, 5};
+  const Tokens second = {7, 7, 7};
+  cache.insert(first, computed(pools, 5));
+  cache.insert(second, computed(pools, 3));
+  const PromptCache::Beginning beginning = cache.look_at(Tokens{1, 2, 3, 4, 5, 6}, 5);
+  EXPECT_EQ(beginning.num_resumable, 5);
+  EXPECT_EQ(beginning.num_common, 5);
+  EXPECT_FALSE(beginning.next);
+  EXPECT_EQ(cache.look_at(Tokens{1, 2, 8}, 2).next, 3);
+  EXPECT_TRUE(cache.evict());
+  EXPECT_EQ(cache.find(first, 5), 0) << "the oldest went, although it was looked at";
+  EXPECT_EQ(cache.find(second, 3), 3);
+}
+
+TEST(PromptCacheLookTest, RemembersWhatWasEvicted) {
+  CachePools pools(kBlockTokens, kFull);
+  PromptCache cache(pools, {kBlockBytes}, 1'000'000);
+  Tokens tokens(100);
+  for (int i = 0; i < 100; ++i) tokens[static_cast<std::size_t>(i)] = i * i % 61;
+  cache.insert(tokens, computed(pools, 100));
+  EXPECT_EQ(cache.look_at(tokens, 99).num_evicted, 0);
+  EXPECT_TRUE(cache.evict());
+  EXPECT_EQ(cache.look_at(tokens, 99).num_evicted, 96);
+  tokens[70] += 1;
+  EXPECT_EQ(cache.look_at(tokens, 99).num_evicted, 64);
+  tokens[0] += 1;
+  EXPECT_EQ(cache.look_at(tokens, 99).num_evicted, 0);
+}
+
 }  // namespace
 }  // namespace redpoll::cache

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "unit/cache/blocked_disk.h"
 #include "unit/engine/disk_fixture.h"
 
 namespace redpoll::engine {
@@ -93,14 +94,21 @@ TEST(DiskFailureTest, RunsWithoutTheirSnapshotAreNoCache) {
 
 TEST(DiskFailureTest, ADiskThatDoesNotAnswerInTimeIsNotWaitedFor) {
   const TemporaryFolder folder;
-  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  const auto next_token = test::hashed_next_token(64);
+  const std::vector<TokenId> stored = make_prompt(100, 3);
   {
-    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(prompt, 4));
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(stored, 4));
   }
   EngineOptions options = options_with(folder.path(), kMiB);
-  options.ssd_cache->restore_limit = std::chrono::milliseconds(-1);  // over before it has begun
+  options.ssd_cache->restore_limit = std::chrono::milliseconds(20);
   const auto engine = start_engine(options, scripted_with_identity({}));
-  EXPECT_EQ(run(*engine, make_request(prompt, 4)).ids(), test::predict(prompt, 4, test::hashed_next_token(64)));
+  test::BlockedDisk disk;
+  (void)run(*engine, make_request(make_prompt(50, 9), 4));  // what it leaves is being written from now on
+  while (!disk.has_waiters()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Collected got = run(*engine, make_request(stored, 4));
+  EXPECT_EQ(got.ids(), test::predict(stored, 4, next_token));
+  EXPECT_EQ(got.finishes[0]->cached_tokens, 0);
+  disk.release();
 }
 
 TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
@@ -114,16 +122,21 @@ TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
   }
   EngineOptions tight = test::with_blocks(20, options);  // 160 tokens: one sequence and a half
   tight.memory_budget_bytes += 2 * options.ssd_cache->max_queued_bytes;
+  tight.ssd_cache->restore_limit = std::chrono::hours(1);
   const auto engine = start_engine(tight, scripted_with_identity({}));
-  for (int i = 0; i < 20; ++i) {
-    const std::vector<TokenId> other = make_prompt(40, 10 + i);
-    const Running first = submit(*engine, make_request(other, 70));
-    const Running second = submit(*engine, make_request(stored, 10));
-    ASSERT_TRUE(first.events->wait_until_done());
-    ASSERT_TRUE(second.events->wait_until_done());
-    ASSERT_EQ(first.events->collected().ids(), test::predict(other, 70, next_token));
-    ASSERT_EQ(second.events->collected().ids(), test::predict(stored, 10, next_token));
-  }
+  test::BlockedDisk disk;
+  (void)run(*engine, make_request(make_prompt(9, 9), 1));  // is being written from now on, before anything is read
+  while (!disk.has_waiters()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::vector<TokenId> other = make_prompt(20, 10);
+  Request long_one = make_request(other, 90);
+  const Running first = submit(*engine, long_one);
+  ASSERT_TRUE(first.events->wait_for_tokens(1));
+  const Running second = submit(*engine, make_request(stored, 10));
+  ASSERT_TRUE(first.events->wait_until_done(std::chrono::seconds(20))) << "it waits for blocks that nobody gives up";
+  EXPECT_EQ(first.events->collected().ids(), test::predict(other, 90, next_token));
+  ASSERT_TRUE(second.events->wait_until_done(std::chrono::seconds(20)));
+  EXPECT_EQ(second.events->collected().ids(), test::predict(stored, 10, next_token));
+  EXPECT_EQ(second.events->collected().finishes[0]->cached_tokens, 0) << "what was being read was given up";
 }
 
 TEST(DiskOptionsTest, WithoutAPromptCacheThereIsNothingToKeep) {
