@@ -81,7 +81,9 @@ TEST_P(DiskEngineTest, ARestartLosesNothing) {
     ASSERT_NO_FATAL_FAILURE(expect_same(restored, answers[i])) << length;
     // Windows that have left nothing behind leave no snapshots: their cache is of the whole turn, and found if that is
     // what begins the next prompt.
-    if (length + 5 > kWindow || !has_windows()) EXPECT_EQ(restored.finishes[0]->cached_tokens, length - 1);
+    if (length + 5 > kWindow || !has_windows()) {
+      EXPECT_EQ(restored.finishes[0]->cached_tokens, length - 1);
+    }
 
     std::vector<TokenId> next_turn = make_prompt(length, length);
     for (const TokenId id : answers[i].ids()) next_turn.push_back(id);
@@ -103,7 +105,9 @@ TEST_P(DiskEngineTest, WhatMemoryGivesUpIsOnDisk) {
       const Collected got = run(*warm, request);
       wait_for_files(*warm);
       ASSERT_NO_FATAL_FAILURE(expect_same(got, run(*cold, request))) << i;
-      if (round == 1) EXPECT_EQ(got.finishes[0]->cached_tokens, 59 + i);
+      if (round == 1) {
+        EXPECT_EQ(got.finishes[0]->cached_tokens, 59 + i);
+      }
     }
   }
   const EngineStats stats = warm->stats();
