@@ -11,8 +11,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/aligned_memory.h"
 #include "base/park.h"
-#include "kernels/cpu/buffer.h"
 #include "kernels/cpu/parallel_for.h"
 
 #if defined(__clang__)
@@ -24,7 +24,6 @@
 namespace redpoll::bench {
 namespace {
 
-using kernels::cpu::AlignedBytes;
 using kernels::cpu::ThreadTeam;
 using kernels::cpu::Variant;
 
@@ -197,7 +196,7 @@ double read_all(const Words2* words, std::size_t num_words) {
 double measure_reading(ThreadTeam& team) {
   const std::size_t words_each = bytes_to_read() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
   const std::size_t num_bytes = words_each * sizeof(Words2) * static_cast<std::size_t>(team.num_threads());
-  const AlignedBytes buffer = kernels::cpu::allocate_aligned(num_bytes);
+  const AlignedBytes buffer = allocate_aligned(num_bytes);
   std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one
   const auto* words = reinterpret_cast<const Words2*>(buffer.get());
   return best_rate(

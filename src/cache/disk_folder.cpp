@@ -233,13 +233,12 @@ Result<FileHeader> DiskFolder::read_header(const OpenedFile& file) const {
   return header;
 }
 
-Result<DiskFolder::Content> DiskFolder::read(const std::string& name, PayloadCheck check,
+Result<DiskFolder::Content> DiskFolder::read(const std::string& name, PayloadCheck check, PayloadPool& payloads,
                                              std::uint64_t max_bytes) const {
   ASSIGN_OR_RETURN(const OpenedFile file, open_file(name, max_bytes));
   ASSIGN_OR_RETURN(FileHeader header, read_header(file));
-  Content content{.header = std::move(header), .payload = {}};
-  const std::uint64_t size = content.header.payload_bytes;
-  content.payload.resize(size);
+  const std::uint64_t size = header.payload_bytes;
+  Content content{.header = std::move(header), .payload = payloads.take(size)};
   RETURN_IF_ERROR(read_exactly(file.descriptor.get(), file.path, file.bytes - size, content.payload));
   if (check == PayloadCheck::kChecksum && payload_checksum(content.payload) != content.header.payload_checksum) {
     return fail(ErrorCode::kCorruptFile, file.path.string() + ": the payload's checksum is wrong");

@@ -69,9 +69,10 @@ class DiskFolder {
   [[nodiscard]] Result<FileHeader> read_header(const std::string& name, std::uint64_t max_bytes = kAnySize) const;
   struct Content {
     FileHeader header;
-    std::vector<std::byte> payload;
+    Payload payload;
   };
-  [[nodiscard]] Result<Content> read(const std::string& name, PayloadCheck check,
+  /// The payload's memory comes from `payloads`.
+  [[nodiscard]] Result<Content> read(const std::string& name, PayloadCheck check, PayloadPool& payloads,
                                      std::uint64_t max_bytes = kAnySize) const;
 
   enum class Written { kNew, kWasThere, kByAnother /* who is at it now */ };

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/token.h"
+#include "cache/payload.h"
 
 namespace redpoll::cache {
 
@@ -56,7 +57,7 @@ struct StoredHead {
 /// As it is read back: equal to what was written.
 struct StoredFile {
   StoredHead head;
-  std::vector<std::byte> payload;
+  Payload payload;
 };
 
 /// `fingerprint`: of the model and of how its blocks are laid out, any text.

@@ -67,7 +67,7 @@ bool DiskTier::holds(StoredKind kind, const ContentKey& key) const {
   return shared_->index.holds(kind, key) || shared_->queued.contains(key);
 }
 
-bool DiskTier::write(StoredHead head, std::vector<std::byte> payload) {
+bool DiskTier::write(StoredHead head, Payload payload) {
   CHECK(head.key == key_of(head), "a file is named by its content");
   const std::size_t size = payload.size();
   std::set<ContentKey> key = {head.key};
@@ -113,6 +113,8 @@ void DiskTier::touch(const Match& match) {
 }
 
 void DiskTier::verify_from_now_on() { shared_->verifies = true; }
+
+PayloadPool& DiskTier::payloads() { return shared_->payloads; }
 
 std::size_t DiskTier::queued_bytes() const {
   const std::lock_guard lock(shared_->mutex);

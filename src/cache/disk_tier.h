@@ -72,7 +72,7 @@ class DiskTier {
   /// Queues a file; true as well if it is held already. False if more than max_queued_bytes would be waiting, or the
   /// file would be larger than max_file_bytes or max_bytes. Parents go first: a file whose parent is not there when its
   /// turn comes could not be found, and is dropped.
-  [[nodiscard]] bool write(StoredHead head, std::vector<std::byte> payload);
+  [[nodiscard]] bool write(StoredHead head, Payload payload);
   /// Queues, before all writes. The answer comes in `take_restored`, always.
   void read(std::uint64_t id, StoredKind kind, const ContentKey& key);
 
@@ -88,6 +88,8 @@ class DiskTier {
   void touch(const Match& match);
   /// Payloads are checked as with DiskTierOptions::verify: something that was read may have been damaged.
   void verify_from_now_on();
+  /// Where payloads to be written come from, and those that were read and used go.
+  [[nodiscard]] PayloadPool& payloads();
   /// Payloads waiting to be written, the one being written included.
   [[nodiscard]] std::size_t queued_bytes() const;
   /// Waits until all writes are done; false if the deadline comes first.

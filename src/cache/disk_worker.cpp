@@ -71,7 +71,7 @@ void DiskWorker::run() noexcept {
       lock.unlock();
       call_back();
     } else if (!shared.writes.empty()) {
-      const DiskShared::WriteJob& job = shared.writes.front();  // stays where it is when others are put behind it
+      DiskShared::WriteJob& job = shared.writes.front();  // stays where it is when others are put behind it
       lock.unlock();
       write_one(job);
       call_back();
@@ -118,7 +118,7 @@ Result<StoredFile> DiskWorker::read_file(const DiskShared::ReadJob& job) const {
   const std::string name = file_name(job.kind, job.key);
   const auto read = [&]() -> Result<StoredFile> {
     const PayloadCheck check = shared_->verifies ? PayloadCheck::kChecksum : PayloadCheck::kNone;
-    ASSIGN_OR_RETURN(auto content, folder.read(name, check, shared_->max_file_bytes()));
+    ASSIGN_OR_RETURN(auto content, folder.read(name, check, shared_->payloads, shared_->max_file_bytes()));
     RETURN_IF_ERROR(check_owner(content.header, options.fingerprint, options.run_tokens));
     return StoredFile{.head = std::move(content.header.head), .payload = std::move(content.payload)};
   };
@@ -127,9 +127,11 @@ Result<StoredFile> DiskWorker::read_file(const DiskShared::ReadJob& job) const {
   return file;
 }
 
-void DiskWorker::write_one(const DiskShared::WriteJob& job) noexcept {
+void DiskWorker::write_one(DiskShared::WriteJob& job) noexcept {
   const Result<Outcome> outcome = attempt([&] { return store(job); });
   if (!outcome) note(writes_, attempt([&]() -> Status { return std::unexpected(outcome.error()); }));
+  const std::size_t num_bytes = job.payload.size();
+  shared_->payloads.give_back(std::move(job.payload));
   const std::lock_guard lock(shared_->mutex);
   if (!outcome) {
     ++shared_->stats.failed;
@@ -138,7 +140,7 @@ void DiskWorker::write_one(const DiskShared::WriteJob& job) noexcept {
   } else {
     ++shared_->stats.dropped;
   }
-  shared_->queued_bytes -= job.payload.size();
+  shared_->queued_bytes -= num_bytes;
   shared_->queued.erase(job.head.key);
   shared_->writes.pop_front();  // the end of `job`
   shared_->written.notify_all();

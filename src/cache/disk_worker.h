@@ -37,7 +37,7 @@ struct DiskShared {
   };
   struct WriteJob {
     StoredHead head;
-    std::vector<std::byte> payload;
+    Payload payload;
   };
 
   DiskShared(DiskTierOptions tier_options, DiskIndex tier_index)
@@ -46,6 +46,7 @@ struct DiskShared {
 
   const DiskTierOptions options;
   std::atomic<bool> verifies;  // payloads
+  PayloadPool payloads;        // has a mutex of its own
 
   mutable std::mutex mutex;  // guards everything below, but for the last two
   std::condition_variable work;
@@ -86,7 +87,7 @@ class DiskWorker {
 
   // None of these is called with the mutex locked.
   void read_one(DiskShared::ReadJob& job) noexcept;
-  void write_one(const DiskShared::WriteJob& job) noexcept;
+  void write_one(DiskShared::WriteJob& job) noexcept;
   void write_uses() noexcept;
   [[nodiscard]] Result<StoredFile> read_file(const DiskShared::ReadJob& job) const;
   [[nodiscard]] Result<Outcome> store(const DiskShared::WriteJob& job);

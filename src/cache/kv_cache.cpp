@@ -1,6 +1,6 @@
 #include "cache/kv_cache.h"
 
-#include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace redpoll::cache {
@@ -84,14 +84,14 @@ std::size_t KvCache::block_bytes(int group) {
 
 void KvCache::read_block(int group, BlockId block, std::span<std::byte> out) {
   for (const auto part : memory_of(group, block)) {
-    std::ranges::copy(part, out.begin());
+    std::memcpy(out.data(), part.data(), part.size());
     out = out.subspan(part.size());
   }
 }
 
 void KvCache::write_block(int group, BlockId block, std::span<const std::byte> contents) {
   for (const auto part : memory_of(group, block)) {
-    std::ranges::copy(contents.first(part.size()), part.begin());
+    std::memcpy(part.data(), contents.data(), part.size());
     contents = contents.subspan(part.size());
   }
 }

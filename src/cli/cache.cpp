@@ -132,13 +132,17 @@ Status verify_files(const CacheVerb& verb) {
   ASSIGN_OR_RETURN(const auto folders, open_folders(verb));
   int num_files = 0;
   int num_bad = 0;
+  cache::PayloadPool payloads;
   for (const DiskFolder& folder : folders) {
     ASSIGN_OR_RETURN(const DiskFolder::Listing listing, folder.list());
     for (const cache::ListedFile& file : listing.files) {
-      const auto content = folder.read(file.name, cache::PayloadCheck::kChecksum);
+      auto content = folder.read(file.name, cache::PayloadCheck::kChecksum, payloads);
       if (!content && content.error().code == ErrorCode::kNotFound) continue;
       ++num_files;
-      if (content) continue;
+      if (content) {
+        payloads.give_back(std::move(content->payload));
+        continue;
+      }
       ++num_bad;
       std::cout << printable(content.error().message) << '\n';
     }

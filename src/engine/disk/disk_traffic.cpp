@@ -181,7 +181,7 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
     return SpillResult::kDone;
   }
   if (tier_->queued_bytes() + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
-  std::vector<std::byte> payload(num_bytes);
+  cache::Payload payload = tier_->payloads().take(num_bytes);
   std::span<std::byte> rest = payload;
   for (const auto& [group, first_block, num_blocks] : head.parts) {
     const std::size_t bytes = block_bytes_[static_cast<std::size_t>(group)];
@@ -313,9 +313,10 @@ void DiskTraffic::ask_for_files() {
 }
 
 void DiskTraffic::take_restored() {
-  for (const cache::DiskTier::Restored& restored : tier_->take_restored()) {
+  for (cache::DiskTier::Restored& restored : tier_->take_restored()) {
     if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
     const Status filled = restored.file ? fill(*restored.file) : std::unexpected(restored.file.error());
+    if (restored.file) tier_->payloads().give_back(std::move(restored.file->payload));
     if (!filled) {
       if (filled.error().code != ErrorCode::kNotFound) {
         log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});

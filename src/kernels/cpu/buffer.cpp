@@ -17,8 +17,11 @@
 #include <new>
 #include <utility>
 
+#include "base/aligned_memory.h"
+
 #if __has_include(<sys/mman.h>)
 #include <sys/mman.h>
+#include <unistd.h>
 #define REDPOLL_HAS_MMAP 1
 #endif
 
@@ -26,12 +29,12 @@ namespace redpoll::kernels::cpu {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 
 struct alignas(kAlignment) BlockHeader {
   BlockHeader* next = nullptr;  // in the free list
   std::size_t block_bytes = 0;  // header and elements
-  std::array<std::uint64_t, 5> unused{};
+  void* mapping = nullptr;      // of `block_bytes`, if it is one of its own
+  std::array<std::uint64_t, 4> unused{};
   std::size_t size = 0;  // read by MLX
 };
 static_assert(sizeof(BlockHeader) == kAlignment);
@@ -41,8 +44,6 @@ BlockHeader* block_of(mx::allocator::Buffer buffer) {
   return reinterpret_cast<BlockHeader*>(static_cast<std::byte*>(buffer.ptr()) + sizeof(std::size_t)) - 1;
 }
 mx::allocator::Buffer buffer_of(BlockHeader* block) { return mx::allocator::Buffer(&block->size); }
-
-std::size_t round_up(std::size_t n, std::size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 /// Size classes: four per doubling, from 256 bytes, so that rounding up wastes a fifth of a block at most.
 struct SizeClass {
@@ -140,6 +141,27 @@ HostArray from_pool(mx::Shape shape) {
   return {std::move(array), static_cast<float*>(elements_of(block))};
 }
 
+#if defined(REDPOLL_HAS_MMAP)
+/// A block whose elements begin at the border of a huge page. Its header has a small page of its own before that, so
+/// that no huge page is resident as long as nothing is written.
+BlockHeader* map_block(std::size_t num_bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t mapped_bytes = page + kHugePage + round_up(num_bytes, page);
+  void* memory = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t elements = round_up(begin + page, kHugePage);
+  auto* block = new (reinterpret_cast<void*>(elements - sizeof(BlockHeader))) BlockHeader;
+  block->mapping = memory;
+  block->block_bytes = mapped_bytes;
+  block->size = num_bytes;
+#if defined(MADV_HUGEPAGE)
+  if (num_bytes >= kHugePage) madvise(elements_of(block), num_bytes, MADV_HUGEPAGE);  // advice
+#endif
+  return block;
+}
+#endif
+
 }  // namespace
 
 bool arrays_share_our_memory() {
@@ -162,16 +184,10 @@ HostArray make_array(mx::Shape shape) {
 mx::array make_zeros(mx::Shape shape, mx::Dtype dtype) {
 #if defined(REDPOLL_HAS_MMAP)
   if (arrays_share_our_memory()) {
-    const std::size_t bytes = num_elements(shape) * dtype.size();
-    const std::size_t block_bytes = sizeof(BlockHeader) + bytes;
-    void* memory = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    auto* block = new (memory) BlockHeader;
-    block->block_bytes = block_bytes;
-    block->size = bytes;
+    BlockHeader* block = map_block(num_elements(shape) * dtype.size());
     return wrap(block, std::move(shape), dtype, [](mx::allocator::Buffer buffer) {
-      BlockHeader* mapped = block_of(buffer);
-      munmap(mapped, mapped->block_bytes);
+      const BlockHeader* mapped = block_of(buffer);
+      munmap(mapped->mapping, mapped->block_bytes);
     });
   }
 #endif
@@ -181,19 +197,6 @@ mx::array make_zeros(mx::Shape shape, mx::Dtype dtype) {
 }
 
 std::size_t recycled_bytes() { return block_pool().bytes(); }
-
-void FreeAligned::operator()(std::byte* bytes) const { std::free(bytes); }
-
-AlignedBytes allocate_aligned(std::size_t num_bytes) {
-  const std::size_t alignment = num_bytes >= kHugePage ? kHugePage : kAlignment;
-  const std::size_t rounded = round_up(std::max<std::size_t>(num_bytes, 1), alignment);
-  void* memory = std::aligned_alloc(alignment, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-#if defined(REDPOLL_HAS_MMAP) && defined(MADV_HUGEPAGE)
-  if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);  // advice: a refusal changes nothing
-#endif
-  return AlignedBytes(static_cast<std::byte*>(memory));
-}
 
 std::shared_ptr<std::byte> WeightMemory::allocate(std::size_t num_bytes) {
   const auto allocate_shared = [](std::size_t size) {

@@ -21,7 +21,8 @@ struct HostArray {
 /// Uninitialized. The memory is recycled when the last array that shares it dies.
 [[nodiscard]] HostArray make_array(mx::Shape shape);
 
-/// Zero-filled, straight from the operating system: pages that are never written do not become resident.
+/// Zero-filled, straight from the operating system: pages that are never written do not become resident. In huge pages
+/// where the system has them: to fill a page takes longer than to fill what is in it.
 [[nodiscard]] mx::array make_zeros(mx::Shape shape, mx::Dtype dtype);
 
 /// True if MLX sees the memory of `make_array` at the address we gave it. Otherwise (a GPU build of MLX has another
@@ -30,14 +31,6 @@ struct HostArray {
 
 /// Bytes that `make_array` keeps for reuse; for tests and statistics.
 [[nodiscard]] std::size_t recycled_bytes();
-
-struct FreeAligned {
-  void operator()(std::byte* bytes) const;
-};
-using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
-
-/// Uninitialized memory for weights, 64-byte aligned, in huge pages where the system has them.
-[[nodiscard]] AlignedBytes allocate_aligned(std::size_t num_bytes);
 
 /// Memory for weights, many matrices side by side in chunks of huge pages: with small pages, one row against the
 /// starter model's weights, each matrix of which is smaller than a huge page, takes half as long again. A chunk is

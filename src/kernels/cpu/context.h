@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_memory.h"
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/parallel_for.h"

@@ -48,9 +48,9 @@ inline std::vector<StoredHead> heads_of(const Tokens& tokens, const std::string&
 }
 
 /// Bytes that depend on the key alone.
-inline std::vector<std::byte> payload_of(const StoredHead& head, std::size_t size) {
+inline Payload payload_of(const StoredHead& head, std::size_t size) {
   std::mt19937_64 random(std::to_integer<unsigned>(head.key[0]) * 256 + std::to_integer<unsigned>(head.key[1]));
-  std::vector<std::byte> payload(size);
+  Payload payload(size);
   for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
     const std::uint64_t bits = random();
     std::memcpy(payload.data() + at, &bits, std::min(size - at, sizeof bits));

@@ -25,7 +25,7 @@ class DiskFolderTest : public testing::Test {
   }
   [[nodiscard]] fs::path path_of(const std::string& name) const { return folder_.path() / name; }
   [[nodiscard]] ErrorCode reading_says(PayloadCheck check = PayloadCheck::kNone) const {
-    const auto read = folder_.read(name_, check);
+    const auto read = folder_.read(name_, check, payloads_);
     return read ? ErrorCode{-1} : read.error().code;
   }
 
@@ -34,12 +34,13 @@ class DiskFolderTest : public testing::Test {
   DiskFolder folder_;
   StoredHead head_ = heads_of({1, 2, 3}).back();
   std::string name_ = file_name(head_.kind, head_.key);
-  std::vector<std::byte> payload_ = payload_of(head_, kPayloadBytes);
+  mutable PayloadPool payloads_;
+  Payload payload_ = payload_of(head_, kPayloadBytes);
 };
 
 TEST_F(DiskFolderTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(write(), DiskFolder::Written::kNew);
-  const auto content = folder_.read(name_, PayloadCheck::kChecksum);
+  const auto content = folder_.read(name_, PayloadCheck::kChecksum, payloads_);
   ASSERT_TRUE(content) << content.error().message;
   EXPECT_EQ(content->header.head, head_);
   EXPECT_EQ(content->header.fingerprint, kFingerprint);
@@ -56,7 +57,7 @@ TEST_F(DiskFolderTest, WhatIsWrittenIsReadBack) {
 TEST_F(DiskFolderTest, AnEmptyPayloadIsFine) {
   payload_.clear();
   EXPECT_EQ(write(), DiskFolder::Written::kNew);
-  EXPECT_TRUE(folder_.read(name_, PayloadCheck::kChecksum));
+  EXPECT_TRUE(folder_.read(name_, PayloadCheck::kChecksum, payloads_));
 }
 
 TEST_F(DiskFolderTest, NobodyElseMayLookAtWhatWasAsked) {
@@ -80,7 +81,7 @@ TEST_F(DiskFolderTest, WhatIsThereInOrderIsNotWrittenAgain) {
   content[130] ^= 1;
   set_content(path_of(name_), content);
   EXPECT_EQ(write(), DiskFolder::Written::kNew);
-  EXPECT_TRUE(folder_.read(name_, PayloadCheck::kChecksum));
+  EXPECT_TRUE(folder_.read(name_, PayloadCheck::kChecksum, payloads_));
 }
 
 TEST_F(DiskFolderTest, EveryLengthButTheRightOneIsCaught) {
@@ -151,7 +152,7 @@ TEST_F(DiskFolderTest, WhatAnotherIsWritingIsLeftToIt) {
   }
   set_content(path_of(temporary), std::string(10'000, 'x'));  // longer than what comes
   EXPECT_EQ(write(), DiskFolder::Written::kNew);
-  EXPECT_TRUE(folder_.read(name_, PayloadCheck::kChecksum));
+  EXPECT_TRUE(folder_.read(name_, PayloadCheck::kChecksum, payloads_));
   set_content(path_of(temporary), "half");
   EXPECT_TRUE(folder_.remove_unfinished(temporary));
   EXPECT_FALSE(fs::exists(path_of(temporary)));

@@ -1,8 +1,11 @@
 // What CPU kernels stand on: buffers and the choice of a variant.
 #include <gmock/gmock.h>
 #include <mlx/device.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -82,6 +85,23 @@ TEST(BufferTest, ZerosAreZeroAndAligned) {
     EXPECT_TRUE(std::all_of(bytes, bytes + x.nbytes(), [](std::byte b) { return b == std::byte{0}; }));
   }
 }
+
+#if defined(__linux__)
+TEST(BufferTest, ZerosTakeNoMemoryUntilTheyAreWritten) {
+  mx::array x = make_zeros({16, 1 << 20U}, mx::float32);
+  auto* bytes = x.data<std::byte>();
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(bytes) % kHugePage, 0U);
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto num_resident = [&] {
+    std::vector<unsigned char> pages(x.nbytes() / page_bytes);
+    EXPECT_EQ(mincore(bytes, x.nbytes(), pages.data()), 0);
+    return std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1U) != 0; });
+  };
+  EXPECT_EQ(num_resident(), 0);
+  bytes[5] = std::byte{1};
+  EXPECT_THAT(static_cast<std::size_t>(num_resident()), testing::AnyOf(1U, kHugePage / page_bytes)) << "or a huge one";
+}
+#endif
 
 TEST(WeightMemoryTest, KeepsMatricesApartAndSmallOnesSideBySide) {
   WeightMemory memory;

@@ -1,0 +1,25 @@
+// Memory in large pieces: aligned for vector registers, and in huge pages where the system has them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace redpoll {
+
+/// Bytes.
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+
+struct FreeAligned {
+  void operator()(std::byte* bytes) const;
+};
+using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
+
+/// Uninitialized, 64-byte aligned; in huge pages from the size of one on. Throws std::bad_alloc.
+[[nodiscard]] AlignedBytes allocate_aligned(std::size_t num_bytes);
+
+/// `n` to the next multiple.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace redpoll
