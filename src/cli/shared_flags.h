@@ -17,7 +17,7 @@ Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<Pars
                  const std::string& description) {
   return flags.add({.name = name,
                     .value_name = "NAME",
-                    .kind = FlagKind::kText,
+                    .kind = FlagKind::kWord,
                     .description = description,
                     .set = [&target, parse](std::string_view value) -> Status {
                       ASSIGN_OR_RETURN(target, parse(value));

@@ -22,6 +22,7 @@ Engine
   --temperature X     0 takes the likeliest token
   --insecure          Without keys
   --allow-host HOST   Host name that clients may use; may be repeated
+  --bits NAME         off, 8 or 4
   --config FILE       Settings
 
   -h, --help          Print this and leave
