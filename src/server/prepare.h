@@ -27,7 +27,7 @@ namespace redpoll::server {
 /// in parts only the first is looked at, and its end is the end of a line.
 int leave_out_volatile_lines(const text::VolatileLines& lines, api::Conversation& conversation);
 
-/// The prompt that the model's template makes of a conversation.
+/// The prompt that the model's template makes of a conversation. Where it fails because of a tool, the error names it.
 [[nodiscard]] Result<std::string> render_conversation(const ServedModel& model, const api::Conversation& conversation);
 
 }  // namespace redpoll::server
