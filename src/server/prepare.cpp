@@ -148,8 +148,13 @@ int leave_out_volatile_lines(const text::VolatileLines& lines, api::Conversation
   const std::size_t part = std::min(conversation.first_system_part.value_or(content.size()), content.size());
   const text::LeadingLines found = lines.find(std::string_view(content).substr(0, part));
   if (found.count == 0) return 0;
-  content.erase(0, found.bytes);
-  if (conversation.first_system_part) conversation.first_system_part = part - found.bytes;
+  if (found.bytes == content.size() && conversation.messages.size() > 1) {
+    conversation.messages.erase(first);
+    conversation.first_system_part.reset();
+  } else {
+    content.erase(0, found.bytes);
+    if (conversation.first_system_part) conversation.first_system_part = part - found.bytes;
+  }
   log_debug("left out volatile lines of a system prompt",
             {{"lines", std::to_string(found.count)}, {"bytes", std::to_string(found.bytes)}});
   return found.count;

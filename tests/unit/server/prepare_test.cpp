@@ -63,7 +63,26 @@ TEST(PrepareTest, VolatileLinesAreLeftOutOfTheFirstSystemMessageAlone) {
                                   std::string(R"([{"role":"user","content":"nonce=1\nhi"}])"), std::string("[]")}) {
     EXPECT_EQ(without_nonces(same), std::pair(same, 0));
   }
-  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"}])").first, R"([{"role":"system","content":""}])");
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"}])").first, R"([{"role":"system","content":""}])")
+      << "there must be a message";
+}
+
+TEST(PrepareTest, ASystemMessageOfVolatileLinesAloneIsNotThere) {
+  const std::string others = R"({"role":"user","content":"hi"},{"role":"system","content":"nonce=4\nhm"}])";
+  for (const char* lines : {"nonce=1", "nonce=1\\n", "nonce=1\\r\\nnonce=2\\n"}) {
+    EXPECT_EQ(without_nonces(R"([{"role":"system","content":")" + std::string(lines) + R"("},)" + others).first,
+              "[" + others)
+        << lines;
+  }
+  EXPECT_EQ(without_nonces(R"([{"role":"user","content":"hi"},{"role":"system","content":"nonce=1"}])"),
+            std::pair(std::string(R"([{"role":"user","content":"hi"}])"), 1));
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"},)" + others, 7).first, "[" + others);
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1\n\n"},)" + others).first,
+            R"([{"role":"system","content":"\n"},)" + others)
+      << "an empty line is a line";
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":""},)" + others).first,
+            R"([{"role":"system","content":""},)" + others)
+      << "it was sent so";
 }
 
 TEST(PrepareTest, APartOfASystemMessageEndsItsLastLine) {
@@ -187,25 +206,6 @@ TEST(PrepareTest, WhatTheTemplateRefusesIsTheClientsFault) {
   EXPECT_NE(prepared.error().message.find("no tools here"), std::string::npos) << prepared.error().message;
 }
 
-TEST(PrepareTest, CompletionPromptsAreTextOrTokenIds) {
-  api::CompletionRequest request;
-  request.prompts.emplace_back("ab");
-  request.prompts.emplace_back(std::vector<TokenId>{'c', kEndToken});
-  request.echo = true;
-  request.options.num_top_logprobs = 0;
-  const auto prepared = prepare_completion(make_model(), {}, request);
-  ASSERT_TRUE(prepared) << prepared.error().message;
-  ASSERT_EQ(prepared->prompts.size(), 2U);
-  EXPECT_EQ(prepared->prompts[0].ids, byte_tokens("ab"));
-  EXPECT_EQ(prepared->prompts[0].echo_text, "ab");
-  EXPECT_EQ(prepared->prompts[1].ids, (std::vector<TokenId>{'c', kEndToken}));
-  EXPECT_EQ(prepared->prompts[0].echo_begins, (std::vector<std::size_t>{0, 1}));
-  EXPECT_EQ(prepared->prompts[1].echo_text, "c<|end|>");
-  EXPECT_EQ(prepared->prompts[1].echo_begins, (std::vector<std::size_t>{0, 1}));
-  EXPECT_TRUE(prepared->continues_prompt);
-}
-
-TEST(PrepareTest, AnEchoWithoutLogprobsHasTheSameTokens) {
 api::ChatRequest with_tools_of_types(const std::vector<const char*>& types) {
   api::ChatRequest request = hello();
   for (const char* type : types) {
@@ -250,6 +250,25 @@ TEST(PrepareTest, WhatATemplateFailsAtWithoutToolsIsNotTheirFault) {
   EXPECT_EQ(prepared.error().param, "messages");
 }
 
+TEST(PrepareTest, CompletionPromptsAreTextOrTokenIds) {
+  api::CompletionRequest request;
+  request.prompts.emplace_back("ab");
+  request.prompts.emplace_back(std::vector<TokenId>{'c', kEndToken});
+  request.echo = true;
+  request.options.num_top_logprobs = 0;
+  const auto prepared = prepare_completion(make_model(), {}, request);
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  ASSERT_EQ(prepared->prompts.size(), 2U);
+  EXPECT_EQ(prepared->prompts[0].ids, byte_tokens("ab"));
+  EXPECT_EQ(prepared->prompts[0].echo_text, "ab");
+  EXPECT_EQ(prepared->prompts[1].ids, (std::vector<TokenId>{'c', kEndToken}));
+  EXPECT_EQ(prepared->prompts[0].echo_begins, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(prepared->prompts[1].echo_text, "c<|end|>");
+  EXPECT_EQ(prepared->prompts[1].echo_begins, (std::vector<std::size_t>{0, 1}));
+  EXPECT_TRUE(prepared->continues_prompt);
+}
+
+TEST(PrepareTest, AnEchoWithoutLogprobsHasTheSameTokens) {
   api::CompletionRequest request;
   request.prompts.emplace_back("\xC3\xA9<|end|>x");
   request.echo = true;
