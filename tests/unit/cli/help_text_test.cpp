@@ -50,5 +50,11 @@ TEST(HelpText, TheProgramListsItsVerbs) {
               testing::HasSubstr("\nVerbs\n  serve     Serve a model\n  tokenize  Print ids\n\n"));
 }
 
+TEST(HelpText, AWordThatBeginsVerbsListsThem) {
+  EXPECT_EQ(group_help("cache", {{"cache ls", "List"}, {"cache clear", "Remove"}}),
+            "usage: redpoll cache VERB [flags]\n\nVerbs\n  cache ls     List\n  cache clear  Remove\n\n"
+            "`redpoll cache VERB --help` lists a verb's flags.\n");
+}
+
 }  // namespace
 }  // namespace redpoll::cli
