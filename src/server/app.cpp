@@ -6,6 +6,7 @@
 #include "api/errors.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/disk/ssd_cache.h"
 #include "http/server.h"
 #include "server/api_keys.h"
 #include "server/app_context.h"
@@ -183,10 +184,12 @@ Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Prog
   return start_with(options, [&] { return load_served_model(location, load, progress); }, progress);
 }
 
-// Whatever is wrong with the flags, a port that is taken among them, shows before a model loads for a minute.
+// Whatever is wrong with the flags, a port that is taken or a folder without room among them, shows before a model
+// loads for a minute.
 Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, const ModelSource& source,
                                              const Progress& progress) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
+  if (const auto ssd_cache = engine_options(options.engine).ssd_cache) RETURN_IF_ERROR(check_directory(*ssd_cache));
   ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, keys));
   AppContext& context = *impl->context;
   std::unique_ptr<App> app(new App(std::move(impl)));
