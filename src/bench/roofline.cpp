@@ -1,19 +1,10 @@
 #include "bench/roofline.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <numeric>
-#include <vector>
 
-#include "base/park.h"
-#include "kernels/cpu/buffer.h"
 #include "kernels/cpu/parallel_for.h"
+#include "kernels/cpu/rates.h"
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -24,13 +15,10 @@
 namespace redpoll::bench {
 namespace {
 
-using kernels::cpu::AlignedBytes;
+using kernels::cpu::best_rate;
 using kernels::cpu::ThreadTeam;
 using kernels::cpu::Variant;
 
-constexpr std::size_t kMiB = std::size_t{1} << 20U;
-/// Of each measurement: many time slices, so that some pass has all cores to itself.
-constexpr std::chrono::milliseconds kPassesTake(400);
 /// Of a computing pass, which is done within a time slice.
 constexpr int kRounds = 100'000;
 /// Independent chains: at least the latency of a multiply-add times those that start in each cycle.
@@ -142,68 +130,6 @@ VECTOR_PEAK(avx512_int8_ops, "avx512f,avx512bw,avx512vnni", Byte64, "vpdpbusd %2
 
 #endif
 
-/// The best rate of `work`, a function that returns how much one thread did, on all threads at once; in 10^9 a second.
-/// Each thread has one part, since nobody starts before all have come: how long that takes does not count.
-template <typename WorkOfThread>
-double best_rate(ThreadTeam& team, const WorkOfThread& work) {
-  using Clock = std::chrono::steady_clock;
-  const int num_threads = team.num_threads();
-  std::vector<double> amounts(static_cast<std::size_t>(num_threads));
-  std::vector<Clock::time_point> starts(amounts.size());
-  std::vector<Clock::time_point> ends(amounts.size());
-  double best = 0;
-  const Clock::time_point until = Clock::now() + kPassesTake;
-  while (best == 0 || Clock::now() < until) {
-    std::atomic<int> num_missing = num_threads;
-    team.parallel_for(num_threads, 1, [&](std::int64_t part, std::int64_t) {
-      const auto at = static_cast<std::size_t>(part);
-      --num_missing;
-      while (num_missing > 0) pause();
-      starts[at] = Clock::now();
-      amounts[at] = work(static_cast<int>(part));
-      ends[at] = Clock::now();
-    });
-    const std::chrono::duration<double> seconds = std::ranges::max(ends) - std::ranges::min(starts);
-    best = std::max(best, std::reduce(amounts.begin(), amounts.end()) / seconds.count() / 1e9);
-  }
-  return best;
-}
-
-/// Bytes that are far more than the last cache holds, and a share of which is worth a measurement.
-std::size_t bytes_to_read() {
-  long cache_bytes = 0;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-  cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-  const auto cache = static_cast<std::size_t>(std::max(cache_bytes, 0L));
-  return std::max(std::clamp(8 * cache, 256 * kMiB, 1024 * kMiB), 3 * cache);
-}
-
-using Words2 = std::uint64_t __attribute__((vector_size(16)));
-
-/// Four sums, so that loads do not wait for additions.
-double read_all(const Words2* words, std::size_t num_words) {
-  constexpr std::size_t kAhead = 64;
-  Words2 sums[4] = {};
-  for (std::size_t i = 0; i + 4 <= num_words; i += 4) {
-    __builtin_prefetch(words + i + kAhead);
-    UNROLL for (std::size_t j = 0; j < 4; ++j) sums[j] += words[i + j];
-  }
-  const Words2 total = sums[0] + sums[1] + sums[2] + sums[3];
-  use(total);
-  return static_cast<double>(num_words * sizeof(Words2));
-}
-
-double measure_reading(ThreadTeam& team) {
-  const std::size_t words_each = bytes_to_read() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
-  const std::size_t num_bytes = words_each * sizeof(Words2) * static_cast<std::size_t>(team.num_threads());
-  const AlignedBytes buffer = kernels::cpu::allocate_aligned(num_bytes);
-  std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one
-  const auto* words = reinterpret_cast<const Words2*>(buffer.get());
-  return best_rate(
-      team, [&](int thread) { return read_all(words + static_cast<std::size_t>(thread) * words_each, words_each); });
-}
-
 struct Peaks {
   double (*float_ops)();
   double (*int16_ops)();
@@ -228,15 +154,10 @@ Peaks peaks_of(Variant variant) {
 
 }  // namespace
 
-double measure_read_gb_per_s(int num_threads) {
-  ThreadTeam team(num_threads);
-  return measure_reading(team);
-}
-
 Roofline measure_roofline(Variant variant, int num_threads) {
   ThreadTeam team(num_threads);
   const Peaks peaks = peaks_of(variant);
-  return {.read_gb_per_s = measure_reading(team),
+  return {.read_gb_per_s = kernels::cpu::measure_read_gb_per_s(team),
           .float_gop_per_s = best_rate(team, [&](int) { return peaks.float_ops(); }),
           .int16_gop_per_s = best_rate(team, [&](int) { return peaks.int16_ops(); }),
           .int8_gop_per_s = best_rate(team, [&](int) { return peaks.int8_ops(); })};

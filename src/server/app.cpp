@@ -23,7 +23,7 @@ namespace {
 
 using GetHandler = http::Response (*)(const AppContext&);
 using GetRequestHandler = http::Response (*)(const AppContext&, const http::Request&);
-using PostHandler = http::Task<http::Response> (*)(AppContext&, http::Request&);
+using TaskHandler = http::Task<http::Response> (*)(AppContext&, http::Request&);
 
 http::Handler on_get(AppContext& context, GetHandler handler) {
   return [&context, handler](http::Request&, http::Exchange&) -> http::Task<http::Response> {
@@ -37,7 +37,7 @@ http::Handler on_get(AppContext& context, GetRequestHandler handler) {
   };
 }
 
-http::Handler on_post(AppContext& context, PostHandler handler) {
+http::Handler on_worker(AppContext& context, TaskHandler handler) {
   return [&context, handler](http::Request& request, http::Exchange&) { return handler(context, request); };
 }
 
@@ -68,11 +68,11 @@ http::Router make_router(AppContext& context) {
   add("GET", "/v1/models/{id}", on_get(context, get_model));
   add("GET", "/stats", on_get(context, get_stats));
   add("GET", "/metrics", on_get(context, get_metrics));
-  add("GET", "/fit", on_get(context, get_fit));
-  add("POST", "/tokenize", on_post(context, post_tokenize));
-  add("POST", "/detokenize", on_post(context, post_detokenize));
-  add("POST", "/apply-template", on_post(context, post_apply_template));
-  add("POST", "/v1/cache/explain", on_post(context, post_cache_explain));
+  add("GET", "/fit", on_worker(context, get_fit));
+  add("POST", "/tokenize", on_worker(context, post_tokenize));
+  add("POST", "/detokenize", on_worker(context, post_detokenize));
+  add("POST", "/apply-template", on_worker(context, post_apply_template));
+  add("POST", "/v1/cache/explain", on_worker(context, post_cache_explain));
   if (context.options.web_page) add("GET", "/", on_get(context, get_page));
   return router;
 }
