@@ -30,6 +30,7 @@ Mapping mapping_of(ErrorCode code) {
     case ErrorCode::kNotFound: return {404, kRequest, "not_found"};
     case ErrorCode::kModelNotFound: return {404, kRequest, "model_not_found"};
     case ErrorCode::kMethodNotAllowed: return {405, kRequest, "method_not_allowed"};
+    case ErrorCode::kRequestTimeout: return {408, kRequest, "request_timeout"};
     case ErrorCode::kPayloadTooLarge: return {413, kRequest, "payload_too_large"};
     case ErrorCode::kUnsupportedMediaType: return {415, kRequest, "unsupported_media_type"};
     case ErrorCode::kQueueFull: return {429, "rate_limit_error", "queue_full"};

@@ -24,6 +24,7 @@ json::array other_machines_json(const std::vector<OtherMachine>& machines) {
                    {"memory_bytes", machine.memory_bytes},
                    {"read_gb_per_s", machine.read_gb_per_s},
                    {"fits", machine.fits},
+                   {"sequences_at_once", machine.sequences_at_once},
                    {"max_context", machine.max_context},
                    {"predicted_tokens_per_s_at_start", or_null(machine.at_start)},
                    {"predicted_tokens_per_s_at_context", or_null(machine.at_context)}});
@@ -62,6 +63,7 @@ std::string format_fit(const FitReport& report) {
          {"budget_bytes", report.machine.budget_bytes},
          {"read_gb_per_s", or_null(report.machine.read_gb_per_s)}}},
        {"fits", report.fits},
+       {"sequences_at_once", report.sequences_at_once},
        {"context", report.context},
        {"max_context", report.max_context},
        {"model_context", report.model_context},
@@ -70,6 +72,7 @@ std::string format_fit(const FitReport& report) {
        {"kv_bytes_per_token", report.kv_bytes_per_token},
        {"fixed_bytes", report.fixed_bytes},
        {"step_bytes", report.step_bytes},
+       {"ssd_cache_bytes", report.ssd_cache_bytes},
        {"prompt_cache_bytes", report.prompt_cache_bytes},
        {"one_sequence",
         {{"cache_bytes", report.one_sequence.cache_bytes}, {"total_bytes", report.one_sequence.total_bytes}}},

@@ -20,7 +20,7 @@ struct FitQuestion {
 /// Of one sequence that generates alone.
 struct TokenCost {
   std::uint64_t read_bytes = 0;
-  std::optional<double> predicted_tokens_per_s;  // null: it does not fit, or nobody knows how fast memory is
+  std::optional<double> predicted_tokens_per_s;  // null: it does not fit, or memory was not measured
 };
 
 /// Predicted, with 75 % of its memory as the budget.
@@ -29,6 +29,7 @@ struct OtherMachine {
   std::uint64_t memory_bytes = 0;
   double read_gb_per_s = 0;
   bool fits = false;               // FitReport::context
+  int sequences_at_once = 0;       // of it
   int max_context = 0;             // 0: none
   std::optional<double> at_start;  // tokens a second; null where it does not fit
   std::optional<double> at_context;
@@ -41,9 +42,10 @@ struct FitReport {
   struct {
     std::uint64_t memory_bytes = 0;  // that this process may use
     std::uint64_t budget_bytes = 0;
-    std::optional<double> read_gb_per_s;
+    std::optional<double> read_gb_per_s;  // null: not measured yet, since requests were running
   } machine;
-  bool fits = false;  // one sequence of `context`
+  bool fits = false;          // one sequence of `context`
+  int sequences_at_once = 0;  // of `context`, without any waiting for another's memory; `max_batch` at most
   int context = 0;
   int max_context = 0;  // within the budget; 0: none
   int model_context = 0;
@@ -52,7 +54,8 @@ struct FitReport {
   std::uint64_t kv_bytes_per_token = 0;  // in layers that see all tokens
   std::uint64_t fixed_bytes = 0;         // of a sequence's windows and states
   std::uint64_t step_bytes = 0;
-  std::uint64_t prompt_cache_bytes = 0;  // at most, out of what sequences leave
+  std::uint64_t ssd_cache_bytes = 0;     // of memory, for what is on its way to the disk cache and back
+  std::uint64_t prompt_cache_bytes = 0;  // at most, out of what sequences leave; 0 where none fits
   struct {
     std::uint64_t cache_bytes = 0;
     std::uint64_t total_bytes = 0;

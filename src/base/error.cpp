@@ -19,6 +19,7 @@ std::string_view error_code_name(ErrorCode code) {
     case ErrorCode::kQueueFull: return "queue_full";
     case ErrorCode::kUnavailable: return "unavailable";
     case ErrorCode::kTimeout: return "timeout";
+    case ErrorCode::kRequestTimeout: return "request_timeout";
     case ErrorCode::kCancelled: return "cancelled";
     case ErrorCode::kCorruptFile: return "corrupt_file";
     case ErrorCode::kUnsupported: return "unsupported";

@@ -23,7 +23,8 @@ enum class ErrorCode {
   kUnsupportedMediaType,   // content type that no handler reads
   kQueueFull,              // try again later
   kUnavailable,            // the engine cannot answer now
-  kTimeout,                // a deadline passed
+  kTimeout,                // a deadline of ours passed
+  kRequestTimeout,         // the client did not send its request in time
   kCancelled,              // the client went away or asked to stop
   kCorruptFile,            // a file whose content contradicts itself
   kUnsupported,            // understood, but not something this program does

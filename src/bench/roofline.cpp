@@ -1,19 +1,15 @@
 #include "bench/roofline.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <numeric>
-#include <vector>
 
+<<<<<<< HEAD
 #include "base/aligned_memory.h"
 #include "base/park.h"
+=======
+>>>>>>> 03d5acd3d71e1b6c6a8cb58d5343ec32074a5a18
 #include "kernels/cpu/parallel_for.h"
+#include "kernels/cpu/rates.h"
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -24,12 +20,13 @@
 namespace redpoll::bench {
 namespace {
 
+<<<<<<< HEAD
+=======
+using kernels::cpu::best_rate;
+>>>>>>> 03d5acd3d71e1b6c6a8cb58d5343ec32074a5a18
 using kernels::cpu::ThreadTeam;
 using kernels::cpu::Variant;
 
-constexpr std::size_t kMiB = std::size_t{1} << 20U;
-/// Of each measurement: many time slices, so that some pass has all cores to itself.
-constexpr std::chrono::milliseconds kPassesTake(400);
 /// Of a computing pass, which is done within a time slice.
 constexpr int kRounds = 100'000;
 /// Independent chains: at least the latency of a multiply-add times those that start in each cycle.
@@ -141,6 +138,7 @@ VECTOR_PEAK(avx512_int8_ops, "avx512f,avx512bw,avx512vnni", Byte64, "vpdpbusd %2
 
 #endif
 
+<<<<<<< HEAD
 /// The best rate of `work`, a function that returns how much one thread did, on all threads at once; in 10^9 a second.
 /// Each thread has one part, since nobody starts before all have come: how long that takes does not count.
 template <typename WorkOfThread>
@@ -203,6 +201,8 @@ double measure_reading(ThreadTeam& team) {
       team, [&](int thread) { return read_all(words + static_cast<std::size_t>(thread) * words_each, words_each); });
 }
 
+=======
+>>>>>>> 03d5acd3d71e1b6c6a8cb58d5343ec32074a5a18
 struct Peaks {
   double (*float_ops)();
   double (*int16_ops)();
@@ -227,15 +227,10 @@ Peaks peaks_of(Variant variant) {
 
 }  // namespace
 
-double measure_read_gb_per_s(int num_threads) {
-  ThreadTeam team(num_threads);
-  return measure_reading(team);
-}
-
 Roofline measure_roofline(Variant variant, int num_threads) {
   ThreadTeam team(num_threads);
   const Peaks peaks = peaks_of(variant);
-  return {.read_gb_per_s = measure_reading(team),
+  return {.read_gb_per_s = kernels::cpu::measure_read_gb_per_s(team),
           .float_gop_per_s = best_rate(team, [&](int) { return peaks.float_ops(); }),
           .int16_gop_per_s = best_rate(team, [&](int) { return peaks.int16_ops(); }),
           .int8_gop_per_s = best_rate(team, [&](int) { return peaks.int8_ops(); })};

@@ -14,9 +14,6 @@ struct Roofline {
   double int8_gop_per_s = 0;   // its products of 8-bit integers, each added to an integer sum
 };
 
-/// Roofline::read_gb_per_s alone: takes half a second, and for that time as much memory as the buffer.
-[[nodiscard]] double measure_read_gb_per_s(int num_threads);
-
 /// Takes about two seconds. The best of several passes, since everything that disturbs a pass makes it slower.
 [[nodiscard]] Roofline measure_roofline(kernels::cpu::Variant variant, int num_threads);
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -117,6 +118,19 @@ Error in_file(Error error, const std::filesystem::path& path) {
   return error;
 }
 
+/// Writes a file that is gone again, as soon as it is closed.
+Status try_to_write(const Descriptor& folder, const std::filesystem::path& path) {
+  const std::string name = ".redpoll-" + std::to_string(::getpid()) + ".tmp";
+  ::unlinkat(folder.get(), name.c_str(), 0);  // of a process that had our number and was killed
+  const Descriptor file(
+      ::openat(folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+  if (!file.is_open()) return system_error("write into", path);
+  ::unlinkat(folder.get(), name.c_str(), 0);
+  const std::vector<std::byte> some(std::size_t{64} << 10U, std::byte{1});
+  const bool is_written = write_all(file.get(), path, some) && write_through(file.get()) == 0;
+  return is_written ? Status() : system_error("write into", path);
+}
+
 }  // namespace
 
 FileTime file_time_now() {
@@ -129,6 +143,19 @@ Status make_directory(const std::filesystem::path& directory) {
   if (const auto above = directory.parent_path(); !above.empty()) std::filesystem::create_directories(above, error);
   if (::mkdir(directory.c_str(), kFolderMode) == 0 || errno == EEXIST) return {};
   return system_error("make", directory);
+}
+
+Status check_directory(const std::filesystem::path& directory) {
+  const auto advised = [](Error error) {
+    error.message += "; name a folder that this user can make or write into, on a disk that has room";
+    return std::unexpected(std::move(error));
+  };
+  if (Status made = make_directory(directory); !made) return advised(std::move(made).error());
+  auto folder = open_directory(directory);
+  if (!folder) return advised(std::move(folder).error());
+  RETURN_IF_ERROR(check_private(*folder, directory));
+  if (Status written = try_to_write(*folder, directory); !written) return advised(std::move(written).error());
+  return {};
 }
 
 Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory) {
@@ -253,6 +280,15 @@ bool DiskFolder::is_still(const std::string& name, const Descriptor& file) const
   return ::fstat(file.get(), &own) == 0 &&
          ::fstatat(descriptor_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && own.st_ino == named.st_ino &&
          own.st_dev == named.st_dev;
+}
+
+std::optional<std::filesystem::path> DiskFolder::blocker(const std::string& name) const {
+  for (const std::string& place : {name, name + std::string(kTemporarySuffix)}) {
+    struct stat info{};
+    const bool is_there = ::fstatat(descriptor_.get(), place.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+    if (is_there && S_ISDIR(info.st_mode)) return path_ / place;
+  }
+  return std::nullopt;
 }
 
 /// The temporary file, empty, with a lock that nobody else has; none where another writer has it. Who has the lock is

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct ListedFile {
 
 /// Makes the directory, with all above it, unless it is there.
 [[nodiscard]] Status make_directory(const std::filesystem::path& directory);
+/// Makes it, and writes into it: an Error with what to do about it for one where a tier could not keep anything.
+[[nodiscard]] Status check_directory(const std::filesystem::path& directory);
 /// Names of the folders in it that fingerprints could have, sorted.
 [[nodiscard]] Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory);
 
@@ -79,6 +82,8 @@ class DiskFolder {
   /// A file of that head which is there and whose header is in order is left as it is. Sizes, checksum and time of
   /// creation of the header are filled in.
   [[nodiscard]] Result<Written> write(FileHeader header, std::span<const std::byte> payload) const;
+  /// A folder in the place of a file, or of what it is called while it is written; if there is one, `write` fails.
+  [[nodiscard]] std::optional<std::filesystem::path> blocker(const std::string& name) const;
   /// A file that is not there is fine.
   [[nodiscard]] Status remove(const std::string& name) const;
   /// Whether it was one that nobody is writing, and is removed.

@@ -133,7 +133,7 @@ void DiskWorker::write_one(DiskShared::WriteJob& job) noexcept {
   const std::size_t num_bytes = job.payload.size();
   shared_->payloads.give_back(std::move(job.payload));
   const std::lock_guard lock(shared_->mutex);
-  if (!outcome) {
+  if (!outcome || *outcome == Outcome::kBlocked) {
     ++shared_->stats.failed;
   } else if (*outcome == Outcome::kStored) {
     ++shared_->stats.spills;
@@ -153,6 +153,10 @@ Result<DiskWorker::Outcome> DiskWorker::store(const DiskShared::WriteJob& job) {
     const std::lock_guard lock(shared_->mutex);
     if (folder.was_made()) shared_->index.clear();  // somebody has deleted it, and all that was in it
     if (!shared_->index.can_be_found(job.head.parent)) return Outcome::kDropped;
+  }
+  if (const auto blocker = folder.blocker(file_name(job.head.kind, job.head.key))) {
+    note(blocked_, fail(ErrorCode::kIo, blocker->string()));
+    return Outcome::kBlocked;
   }
   const std::uint64_t bytes = file_bytes(job.head, job.payload.size());
   if (!make_room(job.head.parent, bytes)) return Outcome::kDropped;

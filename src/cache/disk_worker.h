@@ -78,7 +78,7 @@ class DiskWorker {
   [[nodiscard]] bool make_room(const ContentKey& kept, std::uint64_t bytes);
 
  private:
-  enum class Outcome { kStored, kDropped };
+  enum class Outcome { kStored, kDropped, kBlocked };
   /// Whether something fails: said once, and again only after it has worked in between.
   struct Notice {
     std::string_view message;
@@ -100,6 +100,7 @@ class DiskWorker {
   std::string folder_;  // of the fingerprint, in the directory
   Notice reads_{"cannot read from the disk cache"};
   Notice writes_{"cannot write to the disk cache; prompts are kept in memory only until it works again"};
+  Notice blocked_{"a folder is in the place of a file of the disk cache; what belongs there is not kept; remove it"};
   Notice removals_{"cannot remove from the disk cache; it may become larger than it should"};
 };
 

@@ -131,7 +131,7 @@ Status list_files(const CacheVerb& verb) {
 Status verify_files(const CacheVerb& verb) {
   ASSIGN_OR_RETURN(const auto folders, open_folders(verb));
   int num_files = 0;
-  int num_bad = 0;
+  json::array problems;
   cache::PayloadPool payloads;
   for (const DiskFolder& folder : folders) {
     ASSIGN_OR_RETURN(const DiskFolder::Listing listing, folder.list());
@@ -143,11 +143,21 @@ Status verify_files(const CacheVerb& verb) {
         payloads.give_back(std::move(content->payload));
         continue;
       }
-      ++num_bad;
-      std::cout << printable(content.error().message) << '\n';
+      const std::string message = printable(content.error().message);
+      problems.push_back(json::object{{"path", (folder.path() / file.name).string()}, {"message", message}});
+      if (!verb.as_json) std::cout << message << '\n';
     }
   }
-  std::cout << num_files << (num_files == 1 ? " file" : " files") << " checked, " << num_bad << " bad\n";
+  const std::size_t num_bad = problems.size();
+  if (verb.as_json) {
+    std::cout << dump_json(json::object{{"directory", verb.directory},
+                                        {"files", num_files},
+                                        {"damaged", num_bad},
+                                        {"problems", std::move(problems)}})
+              << '\n';
+  } else {
+    std::cout << num_files << (num_files == 1 ? " file" : " files") << " checked, " << num_bad << " bad\n";
+  }
   if (num_bad == 0) return {};
   return fail(ErrorCode::kCorruptFile, "not every file is in order; a server removes a bad one when it finds it");
 }
@@ -207,7 +217,8 @@ void add_cache(CommandLine& command_line) {
   const auto verb = std::make_shared<CacheVerb>();
   add_cache_verb(command_line, "cache ls", "List what a disk cache holds, by model", verb, list_files)
       .toggle("--json", verb->as_json, "As one JSON object");
-  add_cache_verb(command_line, "cache verify", "Check every file of a disk cache; removes none", verb, verify_files);
+  add_cache_verb(command_line, "cache verify", "Check every file of a disk cache; removes none", verb, verify_files)
+      .toggle("--json", verb->as_json, "As one JSON object");
   add_cache_verb(command_line, "cache clear", "Remove the files of a disk cache, and nothing else", verb, clear_files);
 }
 

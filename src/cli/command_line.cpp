@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cli/config_file.h"
 #include "cli/flag_sources.h"
-#include "cli/help_text.h"
 #include "cli/suggestions.h"
 
 namespace redpoll::cli {
@@ -62,6 +61,9 @@ int CommandLine::run(std::vector<std::string> arguments) {
     arguments.erase(arguments.begin() + 1);
   }
   const Verb* verb = find(arguments[0]);
+  if (verb == nullptr && !verbs_after(arguments[0] + ' ').empty()) {
+    return run_group(arguments[0], std::span(arguments).subspan(1));
+  }
   if (verb == nullptr) return unknown_verb(arguments[0]);
   return check_output(run_verb(*verb, std::span(arguments).subspan(1)));
 }
@@ -82,11 +84,33 @@ int CommandLine::run_verb(const Verb& verb, std::span<const std::string> argumen
   return verb.run();
 }
 
+VerbList CommandLine::verbs_after(std::string_view beginning) const {
+  VerbList verbs;
+  for (const Verb& verb : verbs_) {
+    if (verb.name.starts_with(beginning)) verbs.emplace_back(verb.name, verb.summary);
+  }
+  return verbs;
+}
+
 int CommandLine::print_help() const {
-  std::vector<std::pair<std::string, std::string>> verbs;
-  for (const Verb& verb : verbs_) verbs.emplace_back(verb.name, verb.summary);
-  std::cout << program_help(verbs);
+  std::cout << program_help(verbs_after(""));
   return check_output(kExitFine);
+}
+
+int CommandLine::run_group(const std::string& word, std::span<const std::string> arguments) const {
+  const VerbList verbs = verbs_after(word + ' ');
+  if (arguments.empty()) {
+    std::cerr << "redpoll: " << word << " needs one of its verbs\n\n" << group_help(word, verbs);
+    return kExitUsage;
+  }
+  if (arguments[0] == "-h" || arguments[0] == "--help") {
+    std::cout << group_help(word, verbs);
+    return check_output(kExitFine);
+  }
+  const std::string name = word + ' ' + arguments[0];
+  std::vector<std::string> names;
+  for (const auto& verb : verbs) names.push_back(verb.first);
+  return report_usage(word, "there is no command " + shown_value(name) + did_you_mean(name, names));
 }
 
 int CommandLine::unknown_verb(const std::string& name) const {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/flag_set.h"
+#include "cli/help_text.h"
 
 namespace redpoll::cli {
 
@@ -38,6 +39,10 @@ class CommandLine {
   [[nodiscard]] const Verb* find(std::string_view name) const;
   [[nodiscard]] int print_help() const;
   [[nodiscard]] int unknown_verb(const std::string& name) const;
+  /// Names and summaries of those that begin with these words.
+  [[nodiscard]] VerbList verbs_after(std::string_view beginning) const;
+  /// What to do with a word that is no verb, and only begins some.
+  [[nodiscard]] int run_group(const std::string& word, std::span<const std::string> arguments) const;
   [[nodiscard]] static int run_verb(const Verb& verb, std::span<const std::string> arguments);
 
   std::deque<Verb> verbs_;

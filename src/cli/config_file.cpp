@@ -31,8 +31,19 @@ std::string_view kind_name(const toml::node& node) {
 
 std::string_view wanted(const Flag& flag) {
   if (flag.repeatable) return "a string or a list of strings";
-  if (flag.kind == FlagKind::kSwitch) return "true or false";
-  return flag.kind == FlagKind::kNumber ? "a number" : "a string";
+  switch (flag.kind) {
+    case FlagKind::kSwitch: return "true or false";
+    case FlagKind::kNumber: return "a number";
+    case FlagKind::kText: return "a string";
+    case FlagKind::kWord: break;
+  }
+  return "a string or a number";
+}
+
+std::optional<std::string> text_of_number(const toml::node& node) {
+  if (const auto* whole = node.as_integer()) return std::to_string(whole->get());
+  if (const auto* number = node.as_floating_point()) return number_text(number->get());
+  return std::nullopt;
 }
 
 // The value as a command line would have it; nullopt: of the wrong type.
@@ -44,10 +55,10 @@ std::optional<std::string> value_text(const Flag& flag, const toml::node& node) 
     case FlagKind::kSwitch:
       if (const auto* given = node.as_boolean()) return given->get() ? "true" : "false";
       break;
-    case FlagKind::kNumber:
-      if (const auto* whole = node.as_integer()) return std::to_string(whole->get());
-      if (const auto* number = node.as_floating_point()) return number_text(number->get());
-      break;
+    case FlagKind::kNumber: return text_of_number(node);
+    case FlagKind::kWord:
+      if (const auto* text = node.as_string()) return text->get();
+      return text_of_number(node);
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // `redpoll doctor`: what this machine offers, what is missing, and what to do about it.
 #include <sys/utsname.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
 #include "engine/available_memory.h"
+#include "engine/disk/ssd_cache.h"
 #include "engine/model_memory.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/topology.h"
@@ -23,6 +25,7 @@ namespace {
 
 struct DoctorVerb {
   std::string model;
+  server::EngineSettings engine;
   bool as_json = false;
 };
 
@@ -56,50 +59,70 @@ Finding describe_memory() {
   return {"memory", true, gibibytes(engine::available_memory_bytes()) + " usable, of which 75 % is the default budget"};
 }
 
-Finding describe_starter() {
-  auto location = server::locate_model("", server::ModelPlaces::from_environment());
-  if (!location) return {"default model", false, location.error().message};
-  auto opened = checkpoint::open_checkpoint(location->path);
-  if (!opened) return {"default model", false, opened.error().message};
-  return {"default model", true, location->name + " (" + opened->config.model_type + ") at " + location->path.string()};
-}
-
 std::string kibibytes(std::size_t bytes) { return std::to_string((bytes + 1023) / 1024) + " KiB"; }
 
-/// Whether a model loads here, in what memory, or why not.
-Finding describe_model(const std::string& name) {
-  auto location = server::locate_model(name, server::ModelPlaces::from_environment());
-  if (!location) return {"model", false, location.error().message};
-  auto opened = checkpoint::open_checkpoint(location->path);
-  if (!opened) return {"model", false, opened.error().message};
-  const auto outlook = engine::look_at(*opened, {});
-  if (!outlook) return {"model", false, outlook.error().message};
-  std::string text = location->name + " (" + outlook->model_type + ") loads: " + gibibytes(outlook->weight_bytes) +
-                     " of weights, " + kibibytes(outlook->kv_bytes_per_token) + " of cache a token";
-  if (outlook->fixed_bytes > 0) text += " and " + kibibytes(outlook->fixed_bytes) + " a sequence";
-  text += "; with the default budget of " + gibibytes(outlook->plan.budget_bytes) + " a context of " +
-          std::to_string(outlook->plan.max_context) + " tokens, of the model's " +
-          std::to_string(outlook->model_context);
-  if (const Status status = server::check_tokenizer(*opened); !status) {
-    return {"model", false, text + "; but " + status.error().message};
+std::string describe_outlook(const engine::ModelOutlook& outlook, const server::EngineSettings& settings) {
+  std::string text = " (" + outlook.model_type + ") loads: " + gibibytes(outlook.weight_bytes) + " of weights, " +
+                     kibibytes(outlook.kv_bytes_per_token) + " of cache a token";
+  if (outlook.fixed_bytes > 0) text += " and " + kibibytes(outlook.fixed_bytes) + " a sequence";
+  if (settings.kv_quantization != kernels::KvQuantization::kOff) {
+    text += " with --kv-quant " + std::string(kernels::kv_quantization_name(settings.kv_quantization));
   }
-  if (const auto tokenizer = text::Tokenizer::from_json(opened->tokenizer_json); !tokenizer) {
-    return {"model", false, text + "; but " + tokenizer.error().message};
-  }
-  return {"model", true, text};
+  const std::string budget = settings.memory_budget_gb > 0 ? "a budget of " : "the default budget of ";
+  return text + "; with " + budget + gibibytes(outlook.plan.budget_bytes) + " a context of " +
+         std::to_string(outlook.plan.max_context) + " tokens, of the model's " + std::to_string(outlook.model_context);
 }
 
-std::vector<Finding> examine(const std::string& model) {
+/// Whether a model loads here, in what memory, or why not.
+Finding describe_model(const DoctorVerb& verb) {
+  const std::string name = verb.model.empty() ? "default model" : "model";
+  auto location = server::locate_model(verb.model, server::ModelPlaces::from_environment());
+  if (!location) return {name, false, location.error().message};
+  auto opened = checkpoint::open_checkpoint(location->path);
+  if (!opened) return {name, false, opened.error().message};
+  kernels::KernelOptions kernels = verb.engine.kernel_options();
+  kernels.num_threads = 1;  // which compute nothing
+  const auto outlook = engine::look_at(*opened, kernels, server::engine_options(verb.engine));
+  if (!outlook) return {name, false, outlook.error().message};
+  const std::string text = location->name + describe_outlook(*outlook, verb.engine);
+  if (const Status status = server::check_tokenizer(*opened); !status) {
+    return {name, false, text + "; but " + status.error().message};
+  }
+  if (const auto tokenizer = text::Tokenizer::from_json(opened->tokenizer_json); !tokenizer) {
+    return {name, false, text + "; but " + tokenizer.error().message};
+  }
+  return {name, true, text};
+}
+
+Finding describe_ssd_cache(const engine::SsdCacheOptions& options) {
+  const std::string directory = options.directory.string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.directory, ignored)) {
+    return {"disk cache", true, directory + " is not there yet; serve makes it"};
+  }
+  if (const Status status = engine::check_directory(options); !status) {
+    return {"disk cache", false, status.error().message};
+  }
+  return {"disk cache", true, directory + " can be written into, and by nobody else"};
+}
+
+std::vector<Finding> examine(const DoctorVerb& verb) {
   const kernels::DeviceInfo device = kernels::describe_device();
-  return {describe_system(),
-          describe_processor(),
-          describe_memory(),
-          {"mlx", true, device.mlx_version + " on " + device.device + ", kernel set " + device.kernel_set},
-          model.empty() ? describe_starter() : describe_model(model)};
+  std::vector<Finding> findings = {
+      describe_system(),
+      describe_processor(),
+      describe_memory(),
+      {"mlx", true, device.mlx_version + " on " + device.device + ", kernel set " + device.kernel_set},
+      describe_model(verb)};
+  if (const auto ssd_cache = server::engine_options(verb.engine).ssd_cache) {
+    findings.push_back(describe_ssd_cache(*ssd_cache));
+  }
+  return findings;
 }
 
 int run(const DoctorVerb& verb) {
-  const std::vector<Finding> findings = examine(verb.model);
+  if (const auto conflict = conflict_of(verb.engine)) return report_usage("doctor", *conflict);
+  const std::vector<Finding> findings = examine(verb);
   bool fine = true;
   json::array rows;
   for (const Finding& finding : findings) {
@@ -123,6 +146,7 @@ void add_doctor(CommandLine& command_line) {
       command_line.add_verb("doctor", "Say what this machine offers and what is missing, or whether a model loads here",
                             [verb] { return run(*verb); });
   add_model_flag(flags, verb->model);
+  add_memory_flags(flags, verb->engine);
   flags.toggle("--json", verb->as_json, "As a list of objects with name, ok and text");
 }
 

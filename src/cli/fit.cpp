@@ -8,14 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "bench/roofline.h"
 #include "bench/table.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
 #include "engine/model_memory.h"
-#include "kernels/cpu/topology.h"
 #include "server/fit/fit_report.h"
+#include "server/fit/memory_speed.h"
 #include "server/model_locator.h"
 #include "server/served_model.h"
 
@@ -24,6 +23,7 @@ namespace {
 
 struct FitVerb {
   std::string model;
+  int context = 0;  // tokens; 0: engine.context_length
   server::EngineSettings engine;
   bool as_json = false;
 };
@@ -54,7 +54,14 @@ void print_lines(const Lines& lines) {
 }
 
 std::string verdict(const api::FitReport& report) {
-  if (report.fits) return "yes";
+  if (report.fits && report.sequences_at_once == report.max_batch) {
+    return report.max_batch == 1 ? "yes" : "yes, " + std::to_string(report.max_batch) + " such sequences at once";
+  }
+  if (report.fits) {
+    return (report.sequences_at_once == 1 ? "one such sequence at a time"
+                                          : std::to_string(report.sequences_at_once) + " such sequences at once") +
+           ", of the " + std::to_string(report.max_batch) + " of --max-batch; others wait";
+  }
   if (report.max_context == 0) return "no, not with any context";
   return "no, a context of " + std::to_string(report.max_context) + " would";
 }
@@ -64,39 +71,48 @@ void print_this_machine(const api::FitReport& report) {
   std::string cache = shown_bytes(report.kv_bytes_per_token) + " a token";
   if (report.fixed_bytes > 0)
     cache += " and " + shown_bytes(report.fixed_bytes) + " a sequence, for windows and states";
-  print_lines(
-      {{"model", report.model + " (" + report.model_type + ")"},
-       {"memory budget", shown_bytes(report.machine.budget_bytes) + " of " + shown_bytes(report.machine.memory_bytes)},
-       {"weights", shown_bytes(report.weights_bytes)},
-       {"cache", cache},
-       {"a step", shown_bytes(report.step_bytes)},
-       {"a sequence of " + shown_tokens(report.context), shown_bytes(report.one_sequence.cache_bytes) +
-                                                             ", with all the above " +
-                                                             shown_bytes(report.one_sequence.total_bytes)},
-       {std::move(batch), shown_bytes(report.full_batch.cache_bytes) + ", with all the above " +
-                              shown_bytes(report.full_batch.total_bytes)},
-       {"prompts that are kept", "up to " + shown_bytes(report.prompt_cache_bytes) + " of what sequences leave"},
-       {"fits", verdict(report)},
-       {"longest context",
-        shown_tokens(report.max_context) + ", of the model's " + std::to_string(report.model_context)},
-       {"predicted tokens/s", shown_rate(report.at_start.predicted_tokens_per_s) + " at the start, " +
-                                  shown_rate(report.at_context.predicted_tokens_per_s) + " after " +
-                                  std::to_string(report.context) + "; memory here gives " +
-                                  shown_rate(report.machine.read_gb_per_s) + " GB/s"}});
+  Lines lines = {
+      {"model", report.model + " (" + report.model_type + ")"},
+      {"memory budget", shown_bytes(report.machine.budget_bytes) + " of " + shown_bytes(report.machine.memory_bytes)},
+      {"weights", shown_bytes(report.weights_bytes)},
+      {"cache", cache},
+      {"a step", shown_bytes(report.step_bytes)}};
+  if (report.ssd_cache_bytes > 0) lines.emplace_back("buffers of --ssd-cache", shown_bytes(report.ssd_cache_bytes));
+  const std::string prompts = report.prompt_cache_bytes == 0
+                                  ? "none"
+                                  : "up to " + shown_bytes(report.prompt_cache_bytes) + " of what sequences leave";
+  lines.insert(lines.end(),
+               {{"a sequence of " + shown_tokens(report.context), shown_bytes(report.one_sequence.cache_bytes) +
+                                                                      ", with all the above " +
+                                                                      shown_bytes(report.one_sequence.total_bytes)},
+                {std::move(batch), shown_bytes(report.full_batch.cache_bytes) + ", with all the above " +
+                                       shown_bytes(report.full_batch.total_bytes)},
+                {"prompts that are kept", prompts},
+                {"fits", verdict(report)},
+                {"longest context",
+                 shown_tokens(report.max_context) + ", of the model's " + std::to_string(report.model_context)},
+                {"predicted tokens/s", shown_rate(report.at_start.predicted_tokens_per_s) + " at the start, " +
+                                           shown_rate(report.at_context.predicted_tokens_per_s) + " after " +
+                                           std::to_string(report.context) + "; memory here gives " +
+                                           shown_rate(report.machine.read_gb_per_s) + " GB/s"}});
+  print_lines(lines);
 }
 
 void print_other_machines(const api::FitReport& report) {
-  bench::Table table({"machine", "memory", "GB/s", "fits", "longest context", "tokens/s at the start",
+  bench::Table table({"machine", "memory", "GB/s", "at once", "longest context", "tokens/s at the start",
                       "after " + std::to_string(report.context)});
   for (const api::OtherMachine& machine : report.other_machines) {
     table.add_row({machine.name, std::to_string(machine.memory_bytes >> 30U) + " GiB",
-                   bench::format_figure(machine.read_gb_per_s), machine.fits ? "yes" : "no",
+                   bench::format_figure(machine.read_gb_per_s),
+                   machine.fits ? std::to_string(machine.sequences_at_once) : "none",
                    machine.max_context > 0 ? std::to_string(machine.max_context) : "-", shown_rate(machine.at_start),
                    shown_rate(machine.at_context)});
   }
   std::cout
-      << "\nPredictions for other machines, with 75 % of their memory as the budget. They take a step to wait for\n"
-         "memory: a small model on a fast machine stays below them.\n\n"
+      << "\nPredictions for other machines, with 75 % of their memory as the budget: how many sequences of " +
+             shown_tokens(report.context) +
+             "\nfit at once, and tokens a second of one. They take a step to wait for memory: a small model on a fast\n"
+             "machine stays below them.\n\n"
       << table.text();
 }
 
@@ -104,16 +120,19 @@ Result<api::FitReport> examine(const FitVerb& verb) {
   ASSIGN_OR_RETURN(const server::ModelLocation location,
                    server::locate_model(verb.model, server::ModelPlaces::from_environment()));
   ASSIGN_OR_RETURN(const checkpoint::Checkpoint checkpoint, checkpoint::open_checkpoint(location.path));
-  const engine::EngineOptions options = server::engine_options(verb.engine);
-  ASSIGN_OR_RETURN(engine::ModelFootprint footprint,
-                   engine::footprint_of(checkpoint, {.num_threads = 1}, options.block_tokens));
+  engine::EngineOptions options = server::engine_options(verb.engine);
+  if (verb.context > 0) options.context_length = verb.context;
+  kernels::KernelOptions kernels = verb.engine.kernel_options();
+  kernels.num_threads = 1;  // which compute nothing
+  ASSIGN_OR_RETURN(engine::ModelFootprint footprint, engine::footprint_of(checkpoint, kernels, options.block_tokens));
   return server::make_fit_report({.name = location.name,
                                   .footprint = std::move(footprint),
                                   .options = options,
-                                  .read_gb_per_s = bench::measure_read_gb_per_s(kernels::cpu::num_usable_cores())});
+                                  .read_gb_per_s = server::MemorySpeed::measure()});
 }
 
 int run(const FitVerb& verb) {
+  if (const auto conflict = conflict_of(verb.engine)) return report_usage("fit", *conflict);
   const auto report = examine(verb);
   if (!report) return cli::report(report.error());
   if (verb.as_json) {
@@ -134,10 +153,9 @@ void add_fit(CommandLine& command_line) {
       command_line.add_verb("fit", "Say what memory a model takes, what context fits and how fast it should be",
                             [verb] { return run(*verb); });
   add_model_flag(flags, verb->model);
-  flags.whole("--context", verb->engine.context_length, kContext, "Tokens of a sequence, prompt and answer")
-      .or_else("the longest that fits");
-  add_memory_budget_flag(flags, verb->engine);
-  add_max_batch_flag(flags, verb->engine);
+  flags.whole("--context", verb->context, kContext, "Tokens of a sequence, prompt and answer")
+      .or_else("--context-length, or the longest that fits");
+  add_memory_flags(flags, verb->engine);
   flags.toggle("--json", verb->as_json, "As one JSON object, as GET /fit gives it");
 }
 

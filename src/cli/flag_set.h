@@ -14,8 +14,8 @@
 
 namespace redpoll::cli {
 
-/// What a settings file must give: true or false, a number, or a string.
-enum class FlagKind { kSwitch, kNumber, kText };
+/// What a settings file must give: true or false, a number, a string, or a word, which may be a number: either of them.
+enum class FlagKind { kSwitch, kNumber, kText, kWord };
 
 struct Flag {
   std::string name;             // "--max-batch"

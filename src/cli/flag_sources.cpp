@@ -62,7 +62,7 @@ class ArgumentReader {
       out_.assignments.push_back({flag, "true", name});
     } else if (rest_.empty() || is_flag(rest_.front())) {
       std::string message = name + " needs a value: " + name + " " + flag->value_name;
-      if (!rest_.empty() && flag->kind == FlagKind::kText) {
+      if (!rest_.empty() && (flag->kind == FlagKind::kText || flag->kind == FlagKind::kWord)) {
         message += "; if '" + rest_.front() + "' is meant, write " + name + "=" + rest_.front();
       }
       return usage(std::move(message));

@@ -43,6 +43,14 @@ std::string row(std::string_view left, std::string_view right, std::size_t colum
   return text + '\n';
 }
 
+std::string verb_rows(const VerbList& verbs) {
+  std::size_t widest = 0;
+  for (const auto& [name, summary] : verbs) widest = std::max(widest, name.size());
+  std::string text = "Verbs\n";
+  for (const auto& [name, summary] : verbs) text += row(name, summary, kIndent + widest + kGap);
+  return text + '\n';
+}
+
 }  // namespace
 
 std::string verb_help(std::string_view verb, std::string_view summary, const FlagSet& flags) {
@@ -68,16 +76,18 @@ std::string verb_help(std::string_view verb, std::string_view summary, const Fla
          ").\nThe command line wins.\n";
 }
 
-std::string program_help(const std::vector<std::pair<std::string, std::string>>& verbs) {
-  std::string text =
-      "Serves language models on this machine over the APIs that tools already speak.\n\n"
-      "usage: redpoll [verb] [flags]\n\nVerbs\n";
-  std::size_t widest = 0;
-  for (const auto& [name, summary] : verbs) widest = std::max(widest, name.size());
-  for (const auto& [name, summary] : verbs) text += row(name, summary, kIndent + widest + kGap);
-  return text +
-         "\nWithout a verb: serve. `redpoll VERB --help` lists a verb's flags.\n"
+std::string program_help(const VerbList& verbs) {
+  return "Serves language models on this machine over the APIs that tools already speak.\n\n"
+         "usage: redpoll [verb] [flags]\n\n" +
+         verb_rows(verbs) +
+         "Without a verb: serve. `redpoll VERB --help` lists a verb's flags.\n"
          "Exit codes: 0 fine, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C.\n";
+}
+
+std::string group_help(std::string_view word, const VerbList& verbs) {
+  const std::string start = "redpoll " + std::string(word);
+  return "usage: " + start + " VERB [flags]\n\n" + verb_rows(verbs) + "`" + start +
+         " VERB --help` lists a verb's flags.\n";
 }
 
 }  // namespace redpoll::cli

@@ -13,7 +13,12 @@ namespace redpoll::cli {
 /// Summary, usage line, flags under their headings in two columns, and how else flags can be given.
 [[nodiscard]] std::string verb_help(std::string_view verb, std::string_view summary, const FlagSet& flags);
 
-/// The verbs, as pairs of name and summary.
-[[nodiscard]] std::string program_help(const std::vector<std::pair<std::string, std::string>>& verbs);
+/// Pairs of name and summary.
+using VerbList = std::vector<std::pair<std::string, std::string>>;
+
+[[nodiscard]] std::string program_help(const VerbList& verbs);
+
+/// For a word that only begins verbs, which are these.
+[[nodiscard]] std::string group_help(std::string_view word, const VerbList& verbs);
 
 }  // namespace redpoll::cli

@@ -31,6 +31,55 @@ std::optional<std::string> ssd_cache_conflict(const server::EngineSettings& sett
   return std::nullopt;
 }
 
+// --- What changes the memory that a model takes, each once ---
+
+void add_max_batch_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.whole("--max-batch", settings.max_batch, {1, 256}, "Sequences computed in one step");
+}
+
+void add_step_tokens_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags
+      .whole("--step-tokens", settings.step_tokens, {16, 65'536},
+             "Tokens computed in one step; fewer keep streams smoother while a long prompt comes in")
+      .or_else("256, or twice --max-batch if that is more; with --exact 4,096 and --max-batch");
+}
+
+void add_context_length_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
+      .or_else("the model's, as memory allows");
+}
+
+void add_memory_budget_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
+      .or_else("75 % of memory")
+      .value_name = "GB";
+}
+
+void add_prompt_cache_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags
+      .number("--prompt-cache", settings.prompt_cache_gb, {0, 1e6},
+              "GiB of that to keep prompts in that may come again; 0 keeps none")
+      .or_else("2; with --exact none")
+      .value_name = "GB";
+}
+
+void add_ssd_cache_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.text("--ssd-cache", "DIR", settings.ssd_cache, "Folder to keep prompts in beyond that, and over restarts")
+      .or_else("none");
+}
+
+void add_kv_quant_flag(FlagSet& flags, server::EngineSettings& settings) {
+  add_choice(flags, "--kv-quant", settings.kv_quantization, kernels::parse_kv_quantization,
+             "Keys and values in codes of 8 or 4 bits, or as the model's kv_config.json says (config); rounds, but a "
+             "context takes half of the memory or less")
+      .or_else("off");
+}
+
+void add_exact_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.toggle("--exact", settings.exact,
+               "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
+}
+
 }  // namespace
 
 void add_model_flag(FlagSet& flags, std::string& model) {
@@ -42,14 +91,15 @@ void add_model_flag(FlagSet& flags, std::string& model) {
   flags.take_argument("MODEL", "--model");
 }
 
-void add_max_batch_flag(FlagSet& flags, server::EngineSettings& settings) {
-  flags.whole("--max-batch", settings.max_batch, {1, 256}, "Sequences computed in one step");
-}
-
-void add_memory_budget_flag(FlagSet& flags, server::EngineSettings& settings) {
-  flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
-      .or_else("75 % of memory")
-      .value_name = "GB";
+void add_memory_flags(FlagSet& flags, server::EngineSettings& settings) {
+  add_max_batch_flag(flags, settings);
+  add_step_tokens_flag(flags, settings);
+  add_context_length_flag(flags, settings);
+  add_memory_budget_flag(flags, settings);
+  add_prompt_cache_flag(flags, settings);
+  add_ssd_cache_flag(flags, settings);
+  add_kv_quant_flag(flags, settings);
+  add_exact_flag(flags, settings);
 }
 
 void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching) {
@@ -57,22 +107,13 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   if (batching == Batching::kMany) {
     add_max_batch_flag(flags, settings);
     flags.whole("--max-queue", settings.max_queue, {1, 100'000}, "Requests that may wait; more are refused with 429");
-    flags
-        .whole("--step-tokens", settings.step_tokens, {16, 65'536},
-               "Tokens computed in one step; fewer keep streams smoother while a long prompt comes in")
-        .or_else("256, or twice --max-batch if that is more; with --exact 4,096 and --max-batch");
+    add_step_tokens_flag(flags, settings);
   }
-  flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
-      .or_else("the model's, as memory allows");
+  add_context_length_flag(flags, settings);
   add_memory_budget_flag(flags, settings);
   if (batching == Batching::kMany) {
-    flags
-        .number("--prompt-cache", settings.prompt_cache_gb, {0, 1e6},
-                "GiB of that to keep prompts in that may come again; 0 keeps none")
-        .or_else("2; with --exact none")
-        .value_name = "GB";
-    flags.text("--ssd-cache", "DIR", settings.ssd_cache, "Folder to keep prompts in beyond that, and over restarts")
-        .or_else("none");
+    add_prompt_cache_flag(flags, settings);
+    add_ssd_cache_flag(flags, settings);
     flags.number("--ssd-cache-max", settings.ssd_cache_max_gb, {0.001, 1e6}, "GiB that files there may take")
         .or_else(number_text(server::kSsdCacheMaxGb))
         .value_name = "GB";
@@ -88,12 +129,8 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
   add_choice(flags, "--activations", settings.activations, kernels::parse_activations,
              "float32, int16 or int8: what meets weights of 4 or 8 bits on a CPU, from exact to fast")
       .or_else("int16 with AVX2 or better, else float32");
-  add_choice(flags, "--kv-quant", settings.kv_quantization, kernels::parse_kv_quantization,
-             "Keys and values in codes of 8 or 4 bits, or as the model's kv_config.json says (config); rounds, but a "
-             "context takes half of the memory or less")
-      .or_else("off");
-  flags.toggle("--exact", settings.exact,
-               "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
+  add_kv_quant_flag(flags, settings);
+  add_exact_flag(flags, settings);
 }
 
 std::optional<std::string> conflict_of(const server::EngineSettings& settings) {

@@ -17,7 +17,7 @@ Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<Pars
                  const std::string& description) {
   return flags.add({.name = name,
                     .value_name = "NAME",
-                    .kind = FlagKind::kText,
+                    .kind = FlagKind::kWord,
                     .description = description,
                     .set = [&target, parse](std::string_view value) -> Status {
                       ASSIGN_OR_RETURN(target, parse(value));
@@ -28,12 +28,12 @@ Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<Pars
 /// --model and the argument MODEL.
 void add_model_flag(FlagSet& flags, std::string& model);
 
-void add_max_batch_flag(FlagSet& flags, server::EngineSettings& settings);
-void add_memory_budget_flag(FlagSet& flags, server::EngineSettings& settings);
+/// All that change how much memory a server takes, as `serve` has them.
+void add_memory_flags(FlagSet& flags, server::EngineSettings& settings);
 
 /// Flags that mean nothing to a verb that runs one request at a time are left out with kOne.
 enum class Batching { kOne, kMany };
-/// These two and the others that say how a model is run.
+/// Those and the others that say how a model is run.
 void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching batching);
 
 /// Why these cannot hold together, if so: a mistake of whoever gave them.

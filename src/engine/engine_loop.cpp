@@ -121,9 +121,11 @@ Status EngineLoop::open_disk_tier(const std::string& identity) {
   const DiskTrafficParts parts{
       .kv = runner_.kv(), .pools = pools_, .prompts = *prompts_, .scheduler = scheduler_, .clock = clock_};
   const std::weak_ptr<Mailbox> weak(mailbox_);
-  ASSIGN_OR_RETURN(disk_, DiskTraffic::open(*options_.ssd_cache, identity, parts, [weak] {
-                     if (const auto mailbox = weak.lock()) mailbox->wake();
-                   }));
+  auto opened = DiskTraffic::open(*options_.ssd_cache, identity, parts, [weak] {
+    if (const auto mailbox = weak.lock()) mailbox->wake();
+  });
+  if (!opened) return about_ssd_cache(std::move(opened).error());
+  disk_ = *std::move(opened);
   return {};
 }
 

@@ -222,6 +222,18 @@ std::size_t least_cache_bytes(const MemoryRequest& request, int context) {
   return bytes_of(request, least_blocks(request, context));
 }
 
+int sequences_at_once(const MemoryRequest& request, const MemoryPlan& plan, int context) {
+  const FullGroup full = full_group(request);
+  const auto has_room = [&](int num_sequences) {
+    Blocks wanted = window_blocks(request, num_sequences, context);
+    if (full.index) wanted[*full.index] = num_sequences * blocks_for(context, request.block_tokens);
+    return std::ranges::equal(wanted, plan.num_blocks, std::ranges::less_equal());
+  };
+  int num_sequences = request.max_batch;
+  while (num_sequences > 1 && !has_room(num_sequences)) --num_sequences;
+  return num_sequences;
+}
+
 std::size_t cache_bytes(const MemoryPlan& plan) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < plan.groups.size(); ++i) {

@@ -64,6 +64,9 @@ struct MemoryPlan {
 
 /// What a sequence of `context` tokens takes of the cache at least: that which must fit for plan_memory not to fail.
 [[nodiscard]] std::size_t least_cache_bytes(const MemoryRequest& request, int context);
+/// How many sequences of `context` tokens the plan, which is for them, holds without any waiting for another's blocks;
+/// max_batch at most.
+[[nodiscard]] int sequences_at_once(const MemoryRequest& request, const MemoryPlan& plan, int context);
 /// All blocks of a plan.
 [[nodiscard]] std::size_t cache_bytes(const MemoryPlan& plan);
 

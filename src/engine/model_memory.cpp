@@ -1,5 +1,7 @@
 #include "engine/model_memory.h"
 
+#include <mlx/device.h>
+
 #include <memory>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "engine/fit/fit.h"
 #include "kernels/sizing_kernels.h"
 #include "models/registry.h"
+#include "nn/kv_packing.h"
 
 namespace redpoll::engine {
 
@@ -54,15 +57,19 @@ MemoryRequest memory_request(const ModelFootprint& footprint, const EngineOption
 
 Result<ModelFootprint> footprint_of(const checkpoint::Checkpoint& checkpoint, const kernels::KernelOptions& options,
                                     int block_tokens) {
+  RETURN_IF_ERROR(kernels::check_options(options, models::mx::default_device() == models::mx::Device::cpu));
   const std::unique_ptr<kernels::Kernels> kernels = kernels::make_kernels(options);
   const kernels::SizingKernels sizing(*kernels);
   ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model, models::make_model(checkpoint, sizing));
-  const models::ModelInfo& info = model->info();
+  models::ModelInfo info = model->info();
+  ASSIGN_OR_RETURN(const auto packings, nn::kv_packings(options.kv_quantization, info.layers, checkpoint));
+  for (std::size_t i = 0; i < packings.size(); ++i) info.layers[i].packing = packings[i];
   return footprint_of(info, group_costs(info, *kernels, block_tokens), block_tokens);
 }
 
-Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const EngineOptions& options) {
-  ASSIGN_OR_RETURN(const ModelFootprint footprint, footprint_of(checkpoint, {.num_threads = 1}, options.block_tokens));
+Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const kernels::KernelOptions& kernels,
+                             const EngineOptions& options) {
+  ASSIGN_OR_RETURN(const ModelFootprint footprint, footprint_of(checkpoint, kernels, options.block_tokens));
   const SequenceCost cost = sequence_cost(footprint);
   ModelOutlook outlook{.model_type = footprint.model_type,
                        .weight_bytes = footprint.weight_bytes,
@@ -71,6 +78,7 @@ Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const Eng
                        .model_context = footprint.context_length,
                        .plan = {}};
   ASSIGN_OR_RETURN(outlook.plan, plan_memory(memory_request(footprint, options)));
+  if (options.exact) RETURN_IF_ERROR(check_whole_chunks(outlook.plan, options.block_tokens));
   return outlook;
 }
 

@@ -37,12 +37,13 @@ struct ModelOutlook {
 };
 
 /// What the model of a checkpoint takes on kernels of these options, without loading it; fails as look_at does, but for
-/// memory.
+/// memory. Its keys and values are as `options.kv_quantization` has them.
 [[nodiscard]] Result<ModelFootprint> footprint_of(const checkpoint::Checkpoint& checkpoint,
                                                   const kernels::KernelOptions& options, int block_tokens);
 
 /// Builds the model without its weights. Fails as loading it would: for a family, a field or a format that is not
-/// known, tensors that are missing or too many, or too little memory.
-[[nodiscard]] Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint, const EngineOptions& options);
+/// known, tensors that are missing or too many, keys and values that cannot be packed, or too little memory.
+[[nodiscard]] Result<ModelOutlook> look_at(const checkpoint::Checkpoint& checkpoint,
+                                           const kernels::KernelOptions& kernels, const EngineOptions& options);
 
 }  // namespace redpoll::engine

@@ -139,7 +139,7 @@ Task<std::expected<RequestHead, ReadFailure>> RequestReader::read_head() {
   if (link_.stop_deadline()) {
     if (!parser.got_some() && parser_->buffer.size() == 0) co_return nothing_to_answer();
     co_return failure(
-        408, ErrorCode::kTimeout,
+        408, ErrorCode::kRequestTimeout,
         "the request's head did not arrive within " + std::to_string(options_.header_timeout.count()) + " ms");
   }
   if (cause) co_return head_failure(cause, options_);
@@ -171,7 +171,7 @@ Task<std::expected<std::string, ReadFailure>> RequestReader::read_body() {
                                    asio::redirect_error(asio::use_awaitable, cause));
   if (link_.stop_deadline()) {
     co_return failure(
-        408, ErrorCode::kTimeout,
+        408, ErrorCode::kRequestTimeout,
         "the request's body did not arrive within " + std::to_string(options_.body_timeout.count()) + " ms");
   }
   if (cause) co_return body_failure(cause, options_);

@@ -39,6 +39,16 @@ Result<KvQuantization> parse_kv_quantization(std::string_view name) {
               "kv-quant");
 }
 
+std::string_view kv_quantization_name(KvQuantization quantization) {
+  switch (quantization) {
+    case KvQuantization::k8: return "8";
+    case KvQuantization::k4: return "4";
+    case KvQuantization::kConfig: return "config";
+    case KvQuantization::kOff: break;
+  }
+  return "off";
+}
+
 Status check_exact(const KernelOptions& options) {
   if (!options.exact) return {};
   if (options.activations) {

@@ -35,6 +35,7 @@ inline constexpr int kInt8Group = 32;
 [[nodiscard]] Result<KvType> parse_kv_type(std::string_view name);
 /// "off", "8", "4" or "config".
 [[nodiscard]] Result<KvQuantization> parse_kv_quantization(std::string_view name);
+[[nodiscard]] std::string_view kv_quantization_name(KvQuantization quantization);
 
 /// To be raised with every change of bits that kernels compute: what was computed before is not used with what is
 /// computed then.

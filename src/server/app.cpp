@@ -6,6 +6,7 @@
 #include "api/errors.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/disk/ssd_cache.h"
 #include "http/server.h"
 #include "server/api_keys.h"
 #include "server/app_context.h"
@@ -22,7 +23,7 @@ namespace {
 
 using GetHandler = http::Response (*)(const AppContext&);
 using GetRequestHandler = http::Response (*)(const AppContext&, const http::Request&);
-using PostHandler = http::Task<http::Response> (*)(AppContext&, http::Request&);
+using TaskHandler = http::Task<http::Response> (*)(AppContext&, http::Request&);
 
 http::Handler on_get(AppContext& context, GetHandler handler) {
   return [&context, handler](http::Request&, http::Exchange&) -> http::Task<http::Response> {
@@ -36,7 +37,7 @@ http::Handler on_get(AppContext& context, GetRequestHandler handler) {
   };
 }
 
-http::Handler on_post(AppContext& context, PostHandler handler) {
+http::Handler on_worker(AppContext& context, TaskHandler handler) {
   return [&context, handler](http::Request& request, http::Exchange&) { return handler(context, request); };
 }
 
@@ -67,11 +68,11 @@ http::Router make_router(AppContext& context) {
   add("GET", "/v1/models/{id}", on_get(context, get_model));
   add("GET", "/stats", on_get(context, get_stats));
   add("GET", "/metrics", on_get(context, get_metrics));
-  add("GET", "/fit", on_get(context, get_fit));
-  add("POST", "/tokenize", on_post(context, post_tokenize));
-  add("POST", "/detokenize", on_post(context, post_detokenize));
-  add("POST", "/apply-template", on_post(context, post_apply_template));
-  add("POST", "/v1/cache/explain", on_post(context, post_cache_explain));
+  add("GET", "/fit", on_worker(context, get_fit));
+  add("POST", "/tokenize", on_worker(context, post_tokenize));
+  add("POST", "/detokenize", on_worker(context, post_detokenize));
+  add("POST", "/apply-template", on_worker(context, post_apply_template));
+  add("POST", "/v1/cache/explain", on_worker(context, post_cache_explain));
   if (context.options.web_page) add("GET", "/", on_get(context, get_page));
   return router;
 }
@@ -183,10 +184,12 @@ Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Prog
   return start_with(options, [&] { return load_served_model(location, load, progress); }, progress);
 }
 
-// Whatever is wrong with the flags, a port that is taken among them, shows before a model loads for a minute.
+// Whatever is wrong with the flags, a port that is taken or a folder without room among them, shows before a model
+// loads for a minute.
 Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, const ModelSource& source,
                                              const Progress& progress) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
+  if (const auto ssd_cache = engine_options(options.engine).ssd_cache) RETURN_IF_ERROR(check_directory(*ssd_cache));
   ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, keys));
   AppContext& context = *impl->context;
   std::unique_ptr<App> app(new App(std::move(impl)));

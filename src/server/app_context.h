@@ -16,6 +16,7 @@
 #include "http/async.h"
 #include "http/request.h"
 #include "http/task.h"
+#include "server/fit/memory_speed.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/served_model.h"
@@ -34,6 +35,7 @@ struct AppContext {
   Clock::TimePoint started_at;
   std::int64_t started_at_unix = 0;  // seconds
   Metrics metrics;
+  MemorySpeed memory_speed;
   std::unique_ptr<ThreadPool> workers;  // templates and tokenizing; handlers may assume that it exists
 
   [[nodiscard]] api::RequestLimits limits() const;

@@ -5,6 +5,7 @@
 
 #include "api/openai/completions.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "engine/context_limit.h"
 #include "server/sampling.h"
 #include "server/stable_prefix.h"
@@ -79,6 +80,33 @@ Result<std::optional<text::ToolCallOptions>> read_tool_calls(const ServedModel& 
   return options;
 }
 
+Result<std::string> render_with(const json::array& tools, const ServedModel& model,
+                                const api::Conversation& conversation) {
+  return model.chat_template->render({.messages = conversation.messages,
+                                      .tools = tools,
+                                      .add_generation_prompt = conversation.add_generation_prompt,
+                                      .kwargs = conversation.chat_template_kwargs});
+}
+
+/// Templates say what they fail at, and seldom of which tool. It is the last of the fewest that they fail with.
+Error with_the_tool_named(const ServedModel& model, const api::Conversation& conversation, Error error) {
+  const auto renders = [&](std::size_t num_tools) {
+    const auto begin = conversation.tools.begin();
+    const json::array some(begin, begin + static_cast<std::ptrdiff_t>(num_tools));
+    return render_with(some, model, conversation).has_value();
+  };
+  std::size_t num_fine = 0;
+  std::size_t num_failing = conversation.tools.size();
+  if (!renders(num_fine)) return error;  // no tool is to blame
+  while (num_failing - num_fine > 1) {
+    const std::size_t middle = num_fine + (num_failing - num_fine) / 2;
+    (renders(middle) ? num_fine : num_failing) = middle;
+  }
+  const std::string path = "tools[" + std::to_string(num_fine) + "]";
+  const std::string_view name = conversation.tools.at(num_fine).at("function").at("name").get_string();
+  return {error.code, "'" + path + "', " + in_quotes(name) + ": " + error.message, path};
+}
+
 }  // namespace
 
 Result<PreparedGeneration> prepare_chat(const ServedModel& model, const SamplingDefaults& flags,
@@ -120,8 +148,13 @@ int leave_out_volatile_lines(const text::VolatileLines& lines, api::Conversation
   const std::size_t part = std::min(conversation.first_system_part.value_or(content.size()), content.size());
   const text::LeadingLines found = lines.find(std::string_view(content).substr(0, part));
   if (found.count == 0) return 0;
-  content.erase(0, found.bytes);
-  if (conversation.first_system_part) conversation.first_system_part = part - found.bytes;
+  if (found.bytes == content.size() && conversation.messages.size() > 1) {
+    conversation.messages.erase(first);
+    conversation.first_system_part.reset();
+  } else {
+    content.erase(0, found.bytes);
+    if (conversation.first_system_part) conversation.first_system_part = part - found.bytes;
+  }
   log_debug("left out volatile lines of a system prompt",
             {{"lines", std::to_string(found.count)}, {"bytes", std::to_string(found.bytes)}});
   return found.count;
@@ -137,10 +170,9 @@ Result<std::string> render_conversation(const ServedModel& model, const api::Con
     return fail(ErrorCode::kUnsupported,
                 "model '" + model.id + "' cannot be shown tools: its chat template has no place for them", "tools");
   }
-  return model.chat_template->render({.messages = conversation.messages,
-                                      .tools = conversation.tools,
-                                      .add_generation_prompt = conversation.add_generation_prompt,
-                                      .kwargs = conversation.chat_template_kwargs});
+  auto rendered = render_with(conversation.tools, model, conversation);
+  if (rendered || conversation.tools.empty()) return rendered;
+  return std::unexpected(with_the_tool_named(model, conversation, std::move(rendered).error()));
 }
 
 }  // namespace redpoll::server

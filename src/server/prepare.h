@@ -24,10 +24,11 @@ namespace redpoll::server {
                                                             const api::CompletionRequest& request);
 
 /// Takes the volatile lines off the beginning of the first system message; how many they were. Of a message that came
-/// in parts only the first is looked at, and its end is the end of a line.
+/// in parts only the first is looked at, and its end is the end of a line. A message of which nothing is left goes,
+/// too, as if it had not been sent, unless it is the only one.
 int leave_out_volatile_lines(const text::VolatileLines& lines, api::Conversation& conversation);
 
-/// The prompt that the model's template makes of a conversation.
+/// The prompt that the model's template makes of a conversation. Where it fails because of a tool, the error names it.
 [[nodiscard]] Result<std::string> render_conversation(const ServedModel& model, const api::Conversation& conversation);
 
 }  // namespace redpoll::server

@@ -65,6 +65,29 @@ def test_verify_names_what_is_bad_and_removes_nothing(directory):
     assert (directory / FOLDER / NAME).exists()
 
 
+def test_verify_as_json_has_what_the_text_says(directory):
+    result = run_program("cache", "verify", str(directory), "--json", "--fingerprint", FOLDER)
+    assert (result.returncode, result.stderr) == (EXIT_FINE, "")
+    assert json.loads(result.stdout) == {"directory": str(directory), "files": 1, "damaged": 0, "problems": []}
+    result = run_program("cache", "verify", str(directory), "--json")
+    assert result.returncode == EXIT_FAILED and "not every file is in order" in result.stderr
+    path = str(directory / ("cd" * 8) / NAME)
+    problem = {"path": path, "message": f"{path}: it is of another model: {'ab' * 32}"}
+    assert json.loads(result.stdout) == {"directory": str(directory), "files": 2, "damaged": 1, "problems": [problem]}
+
+
+def test_cache_alone_says_what_it_can_do():
+    result = run_program("cache", "--help")
+    assert (result.returncode, result.stderr) == (EXIT_FINE, "")
+    assert all(f"\n  cache {verb} " in result.stdout for verb in ["ls", "verify", "clear"])
+    bare = run_program("cache")
+    assert (bare.returncode, bare.stdout) == (EXIT_USAGE, "")
+    assert bare.stderr.endswith(result.stdout)
+    unknown = run_program("cache", "list")
+    assert unknown.returncode == EXIT_USAGE
+    assert "there is no command 'cache list'" in unknown.stderr and "`redpoll cache --help`" in unknown.stderr
+
+
 def test_clear_removes_files_of_ours_only(directory):
     result = run_program("cache", "clear", str(directory), "--fingerprint", "cd" * 8)
     assert (result.returncode, result.stdout) == (EXIT_FINE, f"removed 1 file of {'cd' * 8}, 0.0 MB\n")

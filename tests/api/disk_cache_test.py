@@ -4,14 +4,16 @@ restart, around every edge; nothing of another model; and nothing spoilt by a se
 import concurrent.futures
 import contextlib
 import random
+import resource
 import signal
+import subprocess
 import time
 
 import httpx
 import pytest
 import safetensors.numpy
 from golden_checkpoint import VOCABULARY, random_prompt, write_golden
-from server_process import ServerProcess, wait_until
+from server_process import ServerProcess, clean_environment, program, run_program, wait_until
 
 BLOCK = 32
 RUN = 256  # tokens of a file
@@ -201,6 +203,75 @@ def test_a_prompt_of_one_token_more_than_the_context_is_refused_with_both_number
             assert error["code"] == "context_length_exceeded"
             assert error["message"].startswith(f"this model's context is 256 tokens, but the prompt has {length}{why};")
         assert ask(http, [1000] * 255, max_tokens=1)[0]["finish_reason"] == "length"
+
+
+def full_disk() -> None:
+    """Writing to any file fails from here on, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize(
+    "case, why",
+    [
+        ("a file", "cannot open {}: Not a directory; name a folder"),
+        ("below a file", "cannot make {}: Not a directory; name a folder"),
+        ("open to others", "{}: expected a folder that only its owner can write into"),
+        ("full", "cannot write into {}: File too large; name a folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_an_error_before_the_model_loads(case, why, tmp_path):
+    directory = tmp_path / "cache"
+    if case in ("a file", "below a file"):
+        directory.write_text("mine")
+    if case == "below a file":
+        directory /= "below"
+    if case == "open to others":
+        directory.mkdir()
+        directory.chmod(0o775)
+    done = subprocess.run(
+        [program(), "serve", "--port", "0", "--ssd-cache", str(directory)], capture_output=True, text=True, timeout=30,
+        env=clean_environment(), stdin=subprocess.DEVNULL, preexec_fn=full_disk if case == "full" else None,
+        restore_signals=False,  # Python ignores the signal of a file that is too large
+    )  # fmt: skip
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("redpoll: --ssd-cache: " + why.format(directory))
+
+
+def test_a_limit_below_what_a_file_takes_is_an_error(tmp_path):
+    run_bytes = 4096 + RUN // BLOCK * BLOCK_BYTES["off"]  # a header and the blocks of a run
+    for max_bytes, expected in [(run_bytes - 1024, 1), (run_bytes + 1024, 0)]:
+        flags = ["--ssd-cache", str(tmp_path), "--ssd-cache-max", f"{max_bytes / 2**30:.9f}"]
+        if expected == 0:
+            with served(*flags) as (http, _):
+                prompt = random_prompt(RUN, 1, STARTER_TOKENS)
+                ask(http, prompt, max_tokens=1)
+                wait_until(lambda: disk(http)["spills"] == 1, 10, "the file is written")
+            continue
+        done = run_program("serve", "--port", "0", *flags)
+        assert done.returncode == 1
+        assert "--ssd-cache-max allows " in done.stderr and f"{RUN} tokens take {run_bytes}" in done.stderr
+
+
+def test_a_folder_in_place_of_a_file_is_said_and_does_not_disturb(tmp_path):
+    flags = ["--ssd-cache", str(tmp_path)]
+    prompts = [random_prompt(RUN, seed, STARTER_TOKENS) for seed in (1, 2)]
+    with served(*flags) as (http, server):
+        cold = ask(http, prompts[0])[0]
+        stop(server)
+    files = list(tmp_path.rglob("run-*.kv"))
+    for path in files:
+        path.unlink()
+        path.mkdir()
+    with served(*flags) as (http, server):
+        assert ask(http, prompts[0]) == (cold, 0)
+        wait_until(lambda: disk(http)["failed"] == 1, 10, "the file is found not to be one")
+        ask(http, prompts[1])
+        wait_until(lambda: disk(http)["spills"] == 2, 10, "other files are written")
+        assert ask(http, prompts[0]) == (cold, RUN - 1)
+        stop(server)
+    said = [line for line in server.log if "a folder is in the place of a file of the disk cache" in line]
+    assert len(said) == 1 and str(files[0]) in said[0]
 
 
 def test_what_does_not_fit_in_memory_is_refused_with_numbers_and_what_does_not_fit_now_waits():  # 60

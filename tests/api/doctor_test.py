@@ -8,6 +8,8 @@ import subprocess
 import unicodedata
 
 import pytest
+
+from golden_checkpoint import write_golden
 from server_process import ROOT, clean_environment, program, run_program
 
 EXIT_FINE, EXIT_FAILED = 0, 1
@@ -44,6 +46,64 @@ def test_doctor_does_not_call_a_model_good_that_has_no_tokenizer():
     result = run_program("generate", str(golden), "--prompt", "Hi")
     assert result.returncode == 1
     assert "has no tokenizer.json" in result.stderr
+
+
+def model_row(*arguments: str) -> dict:
+    return next(row for row in json.loads(run_program("doctor", *arguments, "--json").stdout) if "model" in row["name"])
+
+
+# SmolLM2-135M: K and V of 30 layers of 3 heads of 64; 68 or 36 bytes for 64 elements in codes.
+@pytest.mark.parametrize("bits, kibibytes", [("off", 23), ("8", 12), ("4", 7)])
+def test_doctor_says_what_a_scheme_takes(bits, kibibytes):
+    row = model_row("--kv-quant", bits)
+    assert row["ok"] and row["name"] == "default model"
+    assert f" {kibibytes} KiB of cache a token" in row["text"]
+    assert ("with --kv-quant " + bits in row["text"]) == (bits != "off")
+
+
+def test_doctor_says_whether_a_kv_config_can_hold(tmp_path):
+    model = write_golden(tmp_path / "model", "qwen3_untied_6bit")
+    config = model / "kv_config.json"
+    flags = [str(model), "--kv-quant", "config"]
+    assert not model_row(*flags)["ok"] and f"cannot open {config}" in model_row(*flags)["text"]
+    for text, message in [
+        ("{}", "expected an array of objects, got object"),
+        ('[{"layer_idx": 2, "bits": 8, "group_size": 32}]', "expected one of the model's 2 layers"),
+        ('[{"layer_idx": 0, "bits": 5, "group_size": 32}]', "expected bits of 4 or 8, got 5"),
+        ('[{"layer_idx": 0, "bits": 8, "group_size": 48}]', "expected a group_size"),
+    ]:
+        config.write_text(text)
+        row = model_row(*flags)
+        assert not row["ok"] and str(config) in row["text"] and message in row["text"]
+    config.write_text('[{"layer_idx": 0, "bits": 8, "group_size": 32}]')
+    row = model_row(*flags)
+    assert row["ok"] and "with --kv-quant config" in row["text"]
+    assert run_program("doctor", *flags).returncode == EXIT_FINE
+
+
+def test_doctor_counts_what_else_takes_memory(tmp_path):
+    def context(*flags: str) -> int:
+        text = model_row("--memory-budget", "0.5", *flags)["text"]
+        assert "with a budget of 0.5 GiB a context of " in text
+        return int(text.split(" a context of ")[1].split()[0])
+
+    assert context() == 8192
+    assert context("--context-length", "100") == 100
+    assert context("--ssd-cache", str(tmp_path / "none")) < 8192
+    assert "does not fit" in model_row("--memory-budget", "0.3", "--ssd-cache", str(tmp_path / "none"))["text"]
+
+
+def test_doctor_says_whether_a_folder_can_be_used(tmp_path):
+    def disk_row(directory: pathlib.Path) -> dict:
+        rows = json.loads(run_program("doctor", "--ssd-cache", str(directory), "--json").stdout)
+        return next(row for row in rows if row["name"] == "disk cache")
+
+    assert disk_row(tmp_path / "none")["ok"] and not (tmp_path / "none").exists()
+    tmp_path.chmod(0o700)
+    assert disk_row(tmp_path)["ok"]
+    tmp_path.chmod(0o770)
+    row = disk_row(tmp_path)
+    assert not row["ok"] and row["text"].startswith("--ssd-cache: ") and "chmod go-w" in row["text"]
 
 
 def gguf_of(**texts: bytes) -> bytes:

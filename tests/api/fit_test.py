@@ -6,6 +6,7 @@ import struct
 import httpx
 import pytest
 
+from golden_checkpoint import write_golden
 from server_process import ROOT, ServerProcess, run_program
 
 EXIT_FINE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -45,7 +46,8 @@ def test_the_text_has_the_same_numbers():
     lines = result.stdout.splitlines()
     assert any(line.split() == ["cache", "22.5", "KiB", "a", "token"] for line in lines)
     assert any(line.startswith("a sequence of 4096 tokens") and " 90.0 MiB, " in line for line in lines)
-    assert any(line.startswith("fits ") and line.endswith(" yes") for line in lines)
+    assert any(line.startswith("fits ") and line.endswith(" yes, 8 such sequences at once") for line in lines)
+    assert any(line.startswith("prompts that are kept ") and "up to 2.00 GiB" in line for line in lines)
     assert any(line.startswith("Apple M4 Max ") for line in lines)
 
 
@@ -58,8 +60,105 @@ def test_the_longest_context_is_the_one_that_is_served(budget):
         assert httpx.get(server.url + "/stats").json()["memory"]["max_context"] == expected
         served = httpx.get(server.url + "/fit").json()
     assert served["max_context"] == served["context"] == expected
-    assert served.keys() == fit(*flags).keys()
-    assert served["machine"]["read_gb_per_s"] is None and served["at_start"]["predicted_tokens_per_s"] is None
+
+
+def without_speeds(report: dict) -> dict:
+    """What follows from the model and the flags alone."""
+    machine = {name: value for name, value in report["machine"].items() if name != "read_gb_per_s"}
+    bytes_read = {when: report[when]["read_bytes"] for when in ("at_start", "at_context")}
+    return report | {"machine": machine} | bytes_read
+
+
+# SmolLM2-135M: K and V of 30 layers of 3 heads of 64; codes of 8 or 4 bits and two halves for each 64, or halves.
+@pytest.mark.parametrize(
+    "flags, kv_bytes, ssd_bytes",
+    [
+        ([], KV_BYTES, 0),
+        (["--kv-quant", "8"], 2 * 30 * 3 * 68, 0),
+        (["--kv-quant", "4"], 2 * 30 * 3 * 36, 0),
+        (["--exact", "--memory-budget", "4"], None, 0),
+        (["--ssd-cache", "DIR"], KV_BYTES, 256 << 20),
+        (["--prompt-cache", "0", "--step-tokens", "64"], KV_BYTES, 0),
+        (["--memory-budget", "0.2", "--max-batch", "2"], KV_BYTES, 0),
+        (["--context-length", "1000"], KV_BYTES, 0),
+    ],
+    ids=lambda flags: " ".join(flags) if isinstance(flags, list) else "",
+)
+def test_the_command_and_the_server_say_the_same(flags, kv_bytes, ssd_bytes, tmp_path):
+    flags = [str(tmp_path) if flag == "DIR" else flag for flag in flags]
+    told = fit(*flags)
+    if kv_bytes is not None:
+        assert told["kv_bytes_per_token"] == kv_bytes
+    assert told["ssd_cache_bytes"] == ssd_bytes
+    fixed = told["weights_bytes"] + told["step_bytes"] + ssd_bytes
+    assert told["one_sequence"]["total_bytes"] == fixed + told["one_sequence"]["cache_bytes"]
+    assert told["full_batch"]["total_bytes"] == fixed + told["full_batch"]["cache_bytes"]
+    with ServerProcess(*flags) as server:
+        served = httpx.get(server.url + "/fit", timeout=30).json()
+        assert httpx.get(server.url + "/fit", timeout=30).json() == served, "measured once"
+    assert without_speeds(served) == without_speeds(told)
+    for report in (served, told):
+        speed = report["machine"]["read_gb_per_s"]
+        assert speed > 0
+        for when in ("at_start", "at_context"):  # of weights 80 %, of the cache 63 % of that speed
+            cache_bytes = told["kv_bytes_per_token"] * report["context"] if when == "at_context" else 0
+            seconds = (report[when]["read_bytes"] - cache_bytes) / 0.8 + cache_bytes / 0.63
+            assert report[when]["predicted_tokens_per_s"] == pytest.approx(speed * 1e9 / seconds)
+
+
+def test_a_kv_config_is_heeded_layer_by_layer(tmp_path):
+    model = write_golden(tmp_path / "model", "qwen3_untied_6bit")  # two layers of two heads of 32
+    config = model / "kv_config.json"
+    missing = run_program("fit", str(model), "--kv-quant", "config")
+    assert missing.returncode == EXIT_FAILED and f"--kv-quant config: cannot open {config}" in missing.stderr
+    config.write_text(json.dumps([{"layer_idx": 1, "bits": 8, "group_size": 32}]))
+    assert fit(str(model))["kv_bytes_per_token"] == 2 * 2 * 2 * 64
+    assert fit(str(model), "--kv-quant", "config")["kv_bytes_per_token"] == 2 * 2 * 64 + 2 * 2 * 36
+    config.write_text(json.dumps([{"layer_idx": 2, "bits": 8, "group_size": 32}]))
+    wrong = run_program("fit", str(model), "--kv-quant", "config")
+    assert wrong.returncode == EXIT_FAILED and "'[0].layer_idx': expected one of the model's 2 layers" in wrong.stderr
+
+
+@pytest.mark.parametrize("verb", ["fit", "doctor"])
+def test_what_serve_refuses_together_is_refused(verb):
+    for flags, message in [
+        (["--exact", "--kv-quant", "8"], "--exact computes what mlx-lm computes without that"),
+        (["--exact", "--ssd-cache", "d"], "with --exact there is none"),
+    ]:
+        done = run_program(verb, *flags)
+        assert done.returncode == EXIT_USAGE and message in done.stderr
+
+
+def line_of(text: str, label: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith(label + " ")).removeprefix(label).strip()
+
+
+def test_what_fits_is_said_with_how_often():
+    flags = ["--memory-budget", "0.3"]
+    report = fit(*flags)
+    at_once = report["sequences_at_once"]
+    assert report["fits"] and at_once == 1, "the longest context is one sequence's"
+    text = run_program("fit", *flags).stdout
+    assert line_of(text, "fits") == "one such sequence at a time, of the 8 of --max-batch; others wait"
+    half = ["--context", str(report["max_context"] // 4), *flags]
+    at_once = fit(*half)["sequences_at_once"]
+    assert 2 <= at_once < 8
+    assert line_of(run_program("fit", *half).stdout, "fits") == (
+        f"{at_once} such sequences at once, of the 8 of --max-batch; others wait"
+    )
+    assert line_of(run_program("fit", *half, "--max-batch", "1").stdout, "fits") == "yes"
+
+
+def test_nothing_is_promised_of_what_does_not_fit():
+    report = fit("--memory-budget", "0.05", code=EXIT_FAILED)
+    assert (report["fits"], report["sequences_at_once"], report["prompt_cache_bytes"]) == (False, 0, 0)
+    text = run_program("fit", "--memory-budget", "0.05").stdout
+    assert line_of(text, "fits") == "no, not with any context"
+    assert line_of(text, "prompts that are kept") == "none"
+    small = fit("--memory-budget", "0.3")
+    cache = small["machine"]["budget_bytes"] - small["weights_bytes"] - small["step_bytes"]
+    assert 0 < small["prompt_cache_bytes"] <= cache
+    assert line_of(run_program("fit", "--prompt-cache", "0").stdout, "prompts that are kept") == "none"
 
 
 def write_large_model(folder):
@@ -100,7 +199,7 @@ def write_large_model(folder):
 def test_a_model_larger_than_memory_is_only_looked_at(tmp_path):
     write_large_model(tmp_path)
     report = fit(str(tmp_path), "--memory-budget", "100", "--context", "32768", code=EXIT_FAILED)
-    assert not report["fits"] and report["max_context"] == 0
+    assert not report["fits"] and report["max_context"] == report["sequences_at_once"] == 0
     assert 192 * GIB < report["weights_bytes"] < 193 * GIB
     assert report["one_sequence"]["total_bytes"] > report["weights_bytes"]
     assert report["at_start"]["predicted_tokens_per_s"] is None

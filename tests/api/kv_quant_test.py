@@ -37,6 +37,18 @@ def test_packed_scores_are_near_and_take_fewer_bytes():
         assert served(env={"REDPOLL_KV_QUANT": str(bits)})[0] == scores
 
 
+def test_it_stands_in_a_settings_file_as_a_number_or_in_quotes(tmp_path):
+    config = tmp_path / "redpoll.toml"
+    for value, scheme in [("8", "q8"), ('"4"', "q4"), ("'off'", "f16")]:
+        config.write_text(f"kv-quant = {value}\n")
+        with ServerProcess(*SMALL, "--config", str(config)) as server:
+            assert httpx.get(server.url + "/stats", timeout=60).json()["kv"]["scheme"] == scheme
+    config.write_text("kv-quant = 5\n")
+    done = run_program("serve", "--config", str(config))
+    assert done.returncode == 2
+    assert f"{config}:1: kv-quant: expected one of off, 8, 4, config; got '5'" in done.stderr
+
+
 @pytest.mark.parametrize("verb", [["serve"], ["generate", "--prompt", "x"], ["chat"], ["bench"], ["bench", "serve"]])
 def test_it_is_refused_with_exact(verb):
     done = run_program(*verb, "--exact", "--kv-quant", "8")

@@ -81,6 +81,13 @@ def test_what_a_template_and_a_tokenizer_show_is_what_the_model_sees(client):
     assert tokens[0] == tokens[1]
 
 
+def test_a_system_message_of_such_lines_alone_is_as_if_it_had_not_been_sent(client):
+    user = {"role": "user", "content": "Hi"}
+    assert rendered(client, [{"role": "system", "content": HEADER.format("9f2d1")}, user]) == rendered(client, [user])
+    empty = rendered(client, [{"role": "system", "content": ""}, user])
+    assert empty != rendered(client, [user]), "the starter model's template has a system prompt of its own"
+
+
 def test_other_messages_keep_such_lines(client):
     user = rendered(client, [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "run 1\nHi"}])
     assert "run 1\nHi" in user

@@ -12,8 +12,8 @@ namespace redpoll::api::openai {
 /// Reads `messages` into `conversation`, as templates expect them; at least one.
 [[nodiscard]] Status read_messages(JsonReader& reader, Conversation& conversation);
 
-/// Reads `tools` and what goes with them into `conversation`: tools with `type` filled in, or none when `tool_choice`
-/// is "none". Forcing a call is refused: nothing constrains the output yet.
+/// Reads `tools` and what goes with them into `conversation`: tools with `type` and `parameters` filled in, or none
+/// when `tool_choice` is "none". Forcing a call is refused: nothing constrains the output yet.
 [[nodiscard]] Status read_tools(JsonReader& reader, Conversation& conversation);
 
 }  // namespace redpoll::api::openai

@@ -8,6 +8,17 @@
 namespace redpoll::api::openai {
 namespace {
 
+/// A function without parameters has, as OpenAI has it, an empty list of them; many templates read it without asking.
+json::object with_parameters(json::object function) {
+  json::value& parameters = function["parameters"];
+  if (parameters.is_null()) parameters = json::object{};
+  json::object& schema = parameters.as_object();
+  if (schema.empty()) schema["type"] = "object";
+  const json::value* type = schema.if_contains("type");
+  if (type != nullptr && *type == "object") schema.emplace("properties", json::object{});
+  return function;
+}
+
 Result<json::object> read_tool(const json::value& tool, const std::string& path, JsonReader& request) {
   if (!tool.is_object()) return bad_field(path, "expected an object, got " + std::string(json_kind_name(tool)));
   JsonReader reader(tool.get_object(), path);
@@ -22,16 +33,21 @@ Result<json::object> read_tool(const json::value& tool, const std::string& path,
   RETURN_IF_ERROR(function_reader.optional_string("description"));
   RETURN_IF_ERROR(function_reader.optional_object("parameters"));
   ASSIGN_OR_RETURN(const std::optional<bool> strict, function_reader.optional_bool("strict"));
-  if (strict.value_or(false)) return not_supported(function_reader.path_of("strict"));
+  if (strict.value_or(false)) {
+    return fail(ErrorCode::kUnsupported,
+                "'" + function_reader.path_of("strict") + "': this server cannot hold the calls of " + in_quotes(name) +
+                    " to their schema yet; send false or leave it out, and the model is shown the schema all the same",
+                function_reader.path_of("strict"));
+  }
   request.note_unread(reader);
   request.note_unread(function_reader);
 
-  if (type) return tool.get_object();
-  json::object out;  // `type` first, where clients that send it put it
-  out["type"] = "function";
+  json::object out;
+  if (!type) out["type"] = "function";  // first, where clients that send it put it
   for (const auto& member : tool.get_object()) {
-    if (member.key() != "type") out.emplace(member.key(), member.value());
+    if (type || member.key() != "type") out.emplace(member.key(), member.value());
   }
+  out["function"] = with_parameters(*function);
   return out;
 }
 

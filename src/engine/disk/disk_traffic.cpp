@@ -36,6 +36,7 @@ Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& op
   std::unique_ptr<DiskTraffic> traffic(new DiskTraffic(options, parts));
   traffic->fingerprint_ = traffic->fingerprint(identity);
   traffic->root_ = cache::root_key(traffic->fingerprint_);
+  RETURN_IF_ERROR(check_max_bytes(traffic->options_, parts.pools, traffic->block_bytes_));
   ASSIGN_OR_RETURN(traffic->tier_, cache::DiskTier::open({.directory = options.directory,
                                                           .max_bytes = options.max_bytes,
                                                           .max_file_bytes = options.max_queued_bytes + kMostHeaderBytes,

@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 
+#include "base/error.h"
+#include "cache/cache_pools.h"
 #include "cache/disk_tier.h"
 
 namespace redpoll::engine {
@@ -26,5 +29,15 @@ struct SsdCacheStats {
   cache::DiskTierStats tier;   // `dropped` counts entries that were given up before they were copied out, too
   double restore_ms_last = 0;  // from asking to having, of the last sequence that was restored
 };
+
+/// Makes the directory, and writes into it: an Error, with the flag and what to do, for one that cannot be used.
+[[nodiscard]] Status check_directory(const SsdCacheOptions& options);
+/// The same error with the flag that it is about, unless it names one.
+[[nodiscard]] std::unexpected<Error> about_ssd_cache(Error error);
+
+/// kInvalidArgument unless the fewest files fit that anything could be gone on from: a run, of `options.run_blocks`,
+/// and what windows and states take beside it. `block_bytes`: by group.
+[[nodiscard]] Status check_max_bytes(const SsdCacheOptions& options, const cache::CachePools& pools,
+                                     std::span<const std::size_t> block_bytes);
 
 }  // namespace redpoll::engine

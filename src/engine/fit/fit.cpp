@@ -85,9 +85,14 @@ Result<Fit> find_fit(const ModelFootprint& footprint, const EngineOptions& optio
   if (options.context_length > 0) fit.context = options.context_length;
   asked.context_length = fit.context;
   const MemoryRequest request = memory_request(footprint, asked);
-  fit.fits = plan_memory(request).has_value();
+  const auto plan = plan_memory(request);
+  fit.fits = plan.has_value();
+  if (plan) {
+    fit.num_sequences = sequences_at_once(request, *plan, fit.context);
+    fit.prompt_cache_bytes = std::min(request.prompt_cache_bytes, engine::cache_bytes(*plan));
+  }
   fit.step_bytes = request.step_bytes;
-  fit.prompt_cache_bytes = request.prompt_cache_bytes;
+  fit.disk_bytes = request.disk_bytes;
   fit.cache_bytes = least_cache_bytes(request, fit.context);
   fit.batch_cache_bytes = unbounded_cache_bytes(footprint, asked);
   fit.at_start = reads_of_token(footprint, 0);

@@ -38,9 +38,11 @@ struct Fit {
   int max_context = 0;    // the longest within the budget, as the engine plans it; 0: none
   int context = 0;        // what was asked for; or else the longest, or the model's if there is none
   bool fits = false;      // one sequence of `context`
+  int num_sequences = 0;  // of `context` that fit at once; up to max_batch
   SequenceCost sequence;
   std::size_t weight_bytes = 0;
   std::size_t step_bytes = 0;
+  std::size_t disk_bytes = 0;          // of what is on its way to the disk tier and back
   std::size_t prompt_cache_bytes = 0;  // out of what sequences leave, at most
   std::size_t cache_bytes = 0;         // of one sequence of `context`, at least
   std::size_t batch_cache_bytes = 0;   // of max_batch such at once, with the windows of a step's tokens
@@ -48,8 +50,8 @@ struct Fit {
   TokenReads at_context = {};          // of the last token of `context`
 
   /// With one sequence; `fits` if this is within the budget.
-  [[nodiscard]] std::size_t total_bytes() const { return weight_bytes + step_bytes + cache_bytes; }
-  [[nodiscard]] std::size_t batch_total_bytes() const { return weight_bytes + step_bytes + batch_cache_bytes; }
+  [[nodiscard]] std::size_t total_bytes() const { return weight_bytes + step_bytes + disk_bytes + cache_bytes; }
+  [[nodiscard]] std::size_t batch_total_bytes() const { return total_bytes() - cache_bytes + batch_cache_bytes; }
 };
 
 /// For an engine of these options, whose context_length and memory_budget_bytes are what is asked. kInvalidArgument for

@@ -1,13 +1,14 @@
-// GET /fit: the memory arithmetic for the served model. It says nothing of this machine's speed: measuring that would
-// take memory and all cores from the requests that are being answered. `redpoll fit` measures it.
+// GET /fit: the memory arithmetic for the served model, and how fast it should answer.
 #pragma once
 
 #include "http/response.h"
+#include "http/task.h"
 #include "server/app_context.h"
 
 namespace redpoll::server {
 
-/// Of the context that the query asks for, or else of the one that is served.
-[[nodiscard]] http::Response get_fit(const AppContext& context, const http::Request& request);
+/// Of the context that the query asks for, or else of the one that is served. The first one that comes while nothing
+/// runs takes half a second: see MemorySpeed.
+[[nodiscard]] http::Task<http::Response> get_fit(AppContext& context, http::Request& request);
 
 }  // namespace redpoll::server

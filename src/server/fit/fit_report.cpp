@@ -22,6 +22,7 @@ std::vector<api::OtherMachine> other_machines(const engine::ModelFootprint& foot
                                 .memory_bytes = memory_bytes,
                                 .read_gb_per_s = kind.read_gb_per_s,
                                 .fits = fit->fits,
+                                .sequences_at_once = fit->num_sequences,
                                 .max_context = fit->max_context,
                                 .at_start = {},
                                 .at_context = {}};
@@ -45,6 +46,7 @@ Result<api::FitReport> make_fit_report(const FitSubject& subject) {
                                     .budget_bytes = fit.budget_bytes,
                                     .read_gb_per_s = subject.read_gb_per_s},
                         .fits = fit.fits,
+                        .sequences_at_once = fit.num_sequences,
                         .context = fit.context,
                         .max_context = fit.max_context,
                         .model_context = fit.model_context,
@@ -53,6 +55,7 @@ Result<api::FitReport> make_fit_report(const FitSubject& subject) {
                         .kv_bytes_per_token = fit.sequence.bytes_per_token,
                         .fixed_bytes = fit.sequence.fixed_bytes,
                         .step_bytes = fit.step_bytes,
+                        .ssd_cache_bytes = fit.disk_bytes,
                         .prompt_cache_bytes = fit.prompt_cache_bytes,
                         .one_sequence = {.cache_bytes = fit.cache_bytes, .total_bytes = fit.total_bytes()},
                         .full_batch = {.cache_bytes = fit.batch_cache_bytes, .total_bytes = fit.batch_total_bytes()},

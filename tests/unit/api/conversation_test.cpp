@@ -110,7 +110,28 @@ TEST(ChatTools, ToolsKeepTheirKeyOrder) {
 
 TEST(ChatTools, AMissingTypeIsFilledIn) {
   EXPECT_EQ(dump_json(parsed(with(R"("tools":[{"function":{"name":"f"}}])")).conversation.tools),
-            R"([{"type":"function","function":{"name":"f"}}])");
+            R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}])");
+}
+
+// "Omitting `parameters` defines a function with an empty parameter list", says OpenAI's reference.
+TEST(ChatTools, AFunctionWithoutParametersHasAnEmptyListOfThem) {
+  const auto function_of = [](const std::string& fields) {
+    const auto request = parsed(with(R"("tools":[{"type":"function","function":{"name":"f")" + fields + "}}]"));
+    return dump_json(request.conversation.tools.at(0).at("function"));
+  };
+  const std::string filled = R"({"name":"f","parameters":{"type":"object","properties":{}})";
+  for (const std::string none :
+       {"", R"(,"parameters":null)", R"(,"parameters":{})", R"(,"parameters":{"type":"object"})",
+        R"(,"parameters":{"type":"object","properties":{}})"}) {
+    EXPECT_EQ(function_of(none), filled + "}") << none;
+  }
+  EXPECT_EQ(function_of(R"(,"parameters":null,"description":"d")"), filled + R"(,"description":"d"})")
+      << "in its place";
+  for (const std::string other :
+       {R"({"type":"object","additionalProperties":false,"properties":{"a":{}}})", R"({"anyOf":[{"type":"object"}]})",
+        R"({"$ref":"#/$defs/a"})", R"({"type":["object","null"]})"}) {
+    EXPECT_EQ(function_of(R"(,"parameters":)" + other), R"({"name":"f","parameters":)" + other + "}") << "as it was";
+  }
 }
 
 TEST(ChatTools, NoneHidesTheToolsFromTheTemplate) {
@@ -251,8 +272,9 @@ TEST(RefusedConversation, ChecksToolsAndWhatIsWantedOfThem) {
        {with(R"("tools":[{"function":{"name":"f","parameters":[]}}])"),
         "'tools[0].function.parameters': expected an object, got array []", "tools[0].function.parameters"},
        {with(R"("tools":[{"function":{"name":"f","strict":true}}])"),
-        "'tools[0].function.strict' is not supported yet by this server", "tools[0].function.strict",
-        ErrorCode::kUnsupported}});
+        "'tools[0].function.strict': this server cannot hold the calls of 'f' to their schema yet; send false or leave "
+        "it out, and the model is shown the schema all the same",
+        "tools[0].function.strict", ErrorCode::kUnsupported}});
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ TEST(Errors, EveryCodeHasItsStatusTypeAndCode) {
       {ErrorCode::kNotFound, 404, R"("invalid_request_error","param":null,"code":"not_found"}})"},
       {ErrorCode::kModelNotFound, 404, R"("invalid_request_error","param":null,"code":"model_not_found"}})"},
       {ErrorCode::kMethodNotAllowed, 405, R"("invalid_request_error","param":null,"code":"method_not_allowed"}})"},
+      {ErrorCode::kRequestTimeout, 408, R"("invalid_request_error","param":null,"code":"request_timeout"}})"},
       {ErrorCode::kPayloadTooLarge, 413, R"("invalid_request_error","param":null,"code":"payload_too_large"}})"},
       {ErrorCode::kUnsupportedMediaType, 415,
        R"("invalid_request_error","param":null,"code":"unsupported_media_type"}})"},

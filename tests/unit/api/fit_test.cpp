@@ -30,11 +30,15 @@ TEST(FitReportTest, WhatNobodyKnowsIsNull) {
   FitReport report;
   report.model = "org/name";
   report.at_start = {.read_bytes = 7, .predicted_tokens_per_s = 1.5};
+  report.sequences_at_once = 3;
+  report.ssd_cache_bytes = std::uint64_t{256} << 20U;
   report.one_sequence = {.cache_bytes = 1, .total_bytes = 2};
   report.other_machines.push_back(
       {.name = "small", .memory_bytes = 8, .read_gb_per_s = 100, .at_start = {}, .at_context = {}});
   const json::value parsed = *parse_json(format_fit(report));
   EXPECT_EQ(parsed.at("model"), "org/name");
+  EXPECT_EQ(parsed.at("sequences_at_once"), 3);
+  EXPECT_EQ(parsed.at("ssd_cache_bytes"), 268'435'456);
   EXPECT_TRUE(parsed.at("machine").at("read_gb_per_s").is_null());
   EXPECT_EQ(parsed.at("at_start"), (json::value{{"read_bytes", 7U}, {"predicted_tokens_per_s", 1.5}}));
   EXPECT_TRUE(parsed.at("at_context").at("predicted_tokens_per_s").is_null());

@@ -94,7 +94,8 @@ TEST(ApplyTemplate, ReadsWhatTheTemplateReads) {
           "chat_template_kwargs":{"a":1},"temperature":1})"));
   ASSERT_TRUE(request.has_value());
   EXPECT_FALSE(request->conversation.add_generation_prompt);
-  EXPECT_EQ(dump_json(request->conversation.tools), R"([{"type":"function","function":{"name":"f"}}])");
+  EXPECT_EQ(dump_json(request->conversation.tools),
+            R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}])");
   EXPECT_EQ(dump_json(request->conversation.chat_template_kwargs), R"({"a":1})");
   EXPECT_THAT(request->warnings, ElementsAre("temperature"));
   EXPECT_EQ(format_rendered("<s>\n"), R"({"prompt":"<s>\n"})");

@@ -232,6 +232,30 @@ TEST_F(DiskTierFailureTest, AFileInPlaceOfTheDirectoryIsAnError) {
   EXPECT_THAT(tier.error().message, HasSubstr("Not a directory"));
 }
 
+TEST_F(DiskTierFailureTest, AFolderInPlaceOfAFileIsSaidOnceAndLeftThere) {
+  tier_ = open();
+  const StoredHead temporary = heads_of({9})[0];
+  const std::vector<fs::path> folders = {path_of(heads_[1]), folder() / (name_of(temporary) + ".tmp")};
+  for (const fs::path& path : folders) fs::create_directory(path);
+  CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    write(*tier_, kText);
+    write(*tier_, {9});
+    write(*tier_, {i + 20});  // which works, in between
+  }
+  const std::string said = GetCapturedStderr();
+  EXPECT_EQ(count_of(said, "a folder is in the place of a file of the disk cache"), 1) << said;
+  EXPECT_THAT(said, HasSubstr(folders[0].string()));
+  EXPECT_THAT(said, testing::Not(HasSubstr("cannot write")));
+  EXPECT_EQ(tier_->stats().failed, 6U);
+  EXPECT_EQ(tier_->stats().entries, 4) << "what comes before it, and what has nothing to do with it";
+  EXPECT_EQ(num_files(), 4) << "nothing half written is left";
+  for (const fs::path& path : folders) EXPECT_TRUE(fs::is_directory(path));
+  fs::remove(folders[0]);
+  write(*tier_, kText);
+  expect_restored(*tier_, kText);
+}
+
 TEST_F(DiskTierFailureTest, ADeletedDirectoryIsMadeAgain) {
   tier_ = open();
   write(*tier_, kText);

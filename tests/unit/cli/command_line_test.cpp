@@ -76,6 +76,36 @@ TEST_F(CommandLineTest, AVerbMayHaveTwoWordsBesideOneOfTheFirst) {
   EXPECT_THAT(run({"help", "bench", "serve"}).out, HasSubstr("redpoll bench serve"));
 }
 
+TEST_F(CommandLineTest, AWordThatOnlyBeginsVerbsHasHelpOfItsOwn) {
+  for (const std::string name : {"cache ls", "cache clear"}) {
+    command_line_.add_verb(name, "Does " + name, [this, name] {
+      ran_ = name;
+      return kExitFine;
+    });
+  }
+  const std::string help = run({"cache", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("usage: redpoll cache VERB [flags]"));
+  EXPECT_THAT(help, HasSubstr("\n  cache ls     Does cache ls\n  cache clear  Does cache clear\n"));
+  EXPECT_THAT(help, testing::Not(HasSubstr("version")));
+  for (const auto& arguments : std::vector<std::vector<std::string>>{{"cache", "-h"}, {"help", "cache"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, kExitFine);
+    EXPECT_EQ(outcome.out, help);
+    EXPECT_EQ(outcome.err, "");
+  }
+  const Outcome bare = run({"cache"});
+  EXPECT_EQ(bare.exit_code, kExitUsage);
+  EXPECT_EQ(bare.out, "");
+  EXPECT_EQ(bare.err, "redpoll: cache needs one of its verbs\n\n" + help);
+  const Outcome unknown = run({"cache", "cleer"});
+  EXPECT_EQ(unknown.exit_code, kExitUsage);
+  EXPECT_EQ(unknown.err,
+            "redpoll: there is no command 'cache cleer'; did you mean cache clear?\n"
+            "`redpoll cache --help` lists what there is.\n");
+  EXPECT_EQ(run({"cach"}).exit_code, kExitUsage);
+  EXPECT_EQ(ran_, "");
+}
+
 TEST_F(CommandLineTest, UnknownVerbsAreErrorsWithSuggestions) {
   const Outcome near = run({"serv"});
   EXPECT_EQ(near.exit_code, kExitUsage);

@@ -57,6 +57,19 @@ TEST_F(ConfigFile, ARepeatableFlagTakesOneStringToo) {
   EXPECT_THAT(example_.hosts, ElementsAre("a"));
 }
 
+TEST_F(ConfigFile, AWordThatIsANumberNeedsNoQuotes) {
+  for (const char* text : {"bits = 8", "bits = '8'", "bits = \"8\"", "bits = 8.0", "bits = 0x8"}) {
+    example_.bits = "off";
+    ASSERT_TRUE(read(text)) << text;
+    EXPECT_EQ(example_.bits, "8") << text;
+  }
+  ASSERT_TRUE(read("bits = 'off'"));
+  EXPECT_EQ(example_.bits, "off");
+  EXPECT_EQ(error_of("bits = 5"), "1: bits: expected off, 8 or 4, got 5");
+  EXPECT_EQ(error_of("bits = 4.5"), "1: bits: expected off, 8 or 4, got 4.5");
+  EXPECT_EQ(error_of("bits = false"), "1: bits: expected a string or a number, got true or false");
+}
+
 TEST_F(ConfigFile, AnEmptyFileSetsNothing) {
   ASSERT_TRUE(read(""));
   EXPECT_EQ(example_.max_batch, 8);

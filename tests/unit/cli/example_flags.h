@@ -15,6 +15,7 @@ struct ExampleFlags {
   std::optional<float> temperature;
   bool insecure = false;
   std::vector<std::string> hosts;
+  std::string bits = "off";
   std::string config;
   FlagSet flags;
 
@@ -27,6 +28,17 @@ struct ExampleFlags {
     flags.number("--temperature", temperature, {0, 2}, "0 takes the likeliest token");
     flags.toggle("--insecure", insecure, "Without keys");
     flags.list("--allow-host", "HOST", hosts, "Host name that clients may use");
+    flags.add({.name = "--bits",
+               .value_name = "NAME",
+               .kind = FlagKind::kWord,
+               .description = "off, 8 or 4",
+               .set = [this](std::string_view value) -> Status {
+                 if (value != "off" && value != "8" && value != "4") {
+                   return fail(ErrorCode::kInvalidArgument, "expected off, 8 or 4, got " + shown_value(value));
+                 }
+                 bits = value;
+                 return {};
+               }});
     flags.text("--config", "FILE", config, "Settings");
   }
 };

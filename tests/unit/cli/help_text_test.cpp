@@ -22,6 +22,7 @@ Engine
   --temperature X     0 takes the likeliest token
   --insecure          Without keys
   --allow-host HOST   Host name that clients may use; may be repeated
+  --bits NAME         off, 8 or 4
   --config FILE       Settings
 
   -h, --help          Print this and leave
@@ -47,6 +48,12 @@ TEST(HelpText, AVerbWithoutFlagsSaysNothingAboutTheEnvironment) {
 TEST(HelpText, TheProgramListsItsVerbs) {
   EXPECT_THAT(program_help({{"serve", "Serve a model"}, {"tokenize", "Print ids"}}),
               testing::HasSubstr("\nVerbs\n  serve     Serve a model\n  tokenize  Print ids\n\n"));
+}
+
+TEST(HelpText, AWordThatBeginsVerbsListsThem) {
+  EXPECT_EQ(group_help("cache", {{"cache ls", "List"}, {"cache clear", "Remove"}}),
+            "usage: redpoll cache VERB [flags]\n\nVerbs\n  cache ls     List\n  cache clear  Remove\n\n"
+            "`redpoll cache VERB --help` lists a verb's flags.\n");
 }
 
 }  // namespace

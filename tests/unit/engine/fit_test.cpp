@@ -149,6 +149,52 @@ TEST(FitTest, WithoutAContextItIsTheLongestThatFits) {
   EXPECT_EQ(none->total_bytes(), (60 + 32) * kMiB);
 }
 
+TEST(FitTest, SaysHowManySequencesFitAtOnce) {
+  EngineOptions options{.max_batch = 3, .context_length = 320, .prompt_cache_bytes = 5 * kMiB};  // ten blocks each
+  for (const auto& [budget_mib, num_sequences] : {std::pair{69, 0}, {70, 1}, {79, 1}, {80, 2}, {90, 3}, {200, 3}}) {
+    options.memory_budget_bytes = static_cast<std::size_t>(budget_mib) * kMiB;
+    const auto fit = find_fit(round_model(), options);
+    ASSERT_TRUE(fit);
+    EXPECT_EQ(fit->num_sequences, num_sequences) << budget_mib;
+    EXPECT_EQ(fit->fits, num_sequences > 0) << budget_mib;
+    EXPECT_EQ(fit->prompt_cache_bytes, num_sequences > 0 ? 5 * kMiB : 0U) << budget_mib;
+  }
+  options.context_length = 32;  // one block
+  options.memory_budget_bytes = 62 * kMiB;
+  EXPECT_EQ(find_fit(round_model(), options)->num_sequences, 2);
+  EXPECT_EQ(find_fit(round_model(), options)->prompt_cache_bytes, 2 * kMiB) << "all that there is";
+}
+
+// A window of 64 tokens stands in three blocks, one more is being filled, and a step of 32 tokens takes another.
+// Windows get half of the cache at most.
+TEST(FitTest, WindowsAndStatesCountAmongWhatFitsAtOnce) {
+  ModelFootprint model = round_model();
+  model.groups.push_back({.window = 64, .bytes_per_block = kMiB});
+  EngineOptions options{.max_batch = 3, .step_tokens = 32, .context_length = 320};
+  for (const auto& [cache_mib, num_sequences] : {std::pair{28, 1}, {32, 1}, {33, 2}, {42, 2}, {43, 3}}) {
+    options.memory_budget_bytes = static_cast<std::size_t>(60 + cache_mib) * kMiB;
+    EXPECT_EQ(find_fit(model, options)->num_sequences, num_sequences) << cache_mib;
+  }
+  model.groups.back() = {.kind = cache::CacheKind::kRecurrent, .bytes_per_block = 10 * kMiB};
+  for (const auto& [cache_mib, num_sequences] : {std::pair{20, 1}, {39, 1}, {40, 2}, {59, 2}, {60, 3}}) {
+    options.memory_budget_bytes = static_cast<std::size_t>(60 + cache_mib) * kMiB;
+    EXPECT_EQ(find_fit(model, options)->num_sequences, num_sequences) << cache_mib;
+  }
+}
+
+TEST(FitTest, WhatIsOnItsWayToTheDiskCounts) {
+  EngineOptions options{.context_length = 320, .memory_budget_bytes = 80 * kMiB};
+  options.ssd_cache = SsdCacheOptions{.directory = "somewhere", .max_queued_bytes = 5 * kMiB};
+  const auto fit = find_fit(round_model(), options);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->disk_bytes, 10 * kMiB);
+  EXPECT_EQ(fit->total_bytes(), 80 * kMiB);
+  EXPECT_EQ(fit->batch_total_bytes(), (60 + 10 + 8 * 10) * kMiB);
+  EXPECT_TRUE(fit->fits);
+  options.ssd_cache->max_queued_bytes += 1;
+  EXPECT_FALSE(find_fit(round_model(), options)->fits);
+}
+
 TEST(FitTest, AContextLongerThanTheModelsIsRefused) {
   const auto refused = find_fit(round_model(), {.context_length = 1025});
   ASSERT_FALSE(refused);

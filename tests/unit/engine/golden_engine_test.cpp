@@ -131,7 +131,7 @@ TEST_P(GoldenEngineTest, IsLookedAtAsItIsLoaded) {
   auto opened = checkpoint::open_checkpoint(folder);
   ASSERT_TRUE(opened) << opened.error().message;
   const EngineOptions options{.max_batch = 4, .memory_budget_bytes = std::size_t{64} << 20U};
-  const auto outlook = look_at(*opened, options);
+  const auto outlook = look_at(*opened, {.num_threads = 1}, options);
   ASSERT_TRUE(outlook) << outlook.error().message;
   const EngineStats stats = start(options)->stats();
   EXPECT_EQ(std::accumulate(outlook->plan.num_blocks.begin(), outlook->plan.num_blocks.end(), 0), stats.blocks_total);

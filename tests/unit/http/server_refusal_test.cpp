@@ -79,7 +79,7 @@ TEST_F(ServerTest, ASlowHeadTimesOut) {
   client.send("GET /health HTTP/1.1\r\nHo");
   const Reply reply = client.read_reply();
   EXPECT_EQ(reply.status, 408);
-  EXPECT_EQ(reply.body, message("the request's head did not arrive within 100 ms", "timeout"));
+  EXPECT_EQ(reply.body, message("the request's head did not arrive within 100 ms", "request_timeout"));
 }
 
 TEST_F(ServerTest, ADrippingHeadTimesOutAllTheSame) {
@@ -103,7 +103,7 @@ TEST_F(ServerTest, ASlowBodyTimesOut) {
   client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf");
   const Reply reply = client.read_reply();
   EXPECT_EQ(reply.status, 408);
-  EXPECT_EQ(reply.body, message("the request's body did not arrive within 100 ms", "timeout"));
+  EXPECT_EQ(reply.body, message("the request's body did not arrive within 100 ms", "request_timeout"));
 }
 
 TEST_F(ServerTest, ASilentConnectionIsClosedWithoutAnAnswer) {

@@ -63,7 +63,26 @@ TEST(PrepareTest, VolatileLinesAreLeftOutOfTheFirstSystemMessageAlone) {
                                   std::string(R"([{"role":"user","content":"nonce=1\nhi"}])"), std::string("[]")}) {
     EXPECT_EQ(without_nonces(same), std::pair(same, 0));
   }
-  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"}])").first, R"([{"role":"system","content":""}])");
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"}])").first, R"([{"role":"system","content":""}])")
+      << "there must be a message";
+}
+
+TEST(PrepareTest, ASystemMessageOfVolatileLinesAloneIsNotThere) {
+  const std::string others = R"({"role":"user","content":"hi"},{"role":"system","content":"nonce=4\nhm"}])";
+  for (const char* lines : {"nonce=1", "nonce=1\\n", "nonce=1\\r\\nnonce=2\\n"}) {
+    EXPECT_EQ(without_nonces(R"([{"role":"system","content":")" + std::string(lines) + R"("},)" + others).first,
+              "[" + others)
+        << lines;
+  }
+  EXPECT_EQ(without_nonces(R"([{"role":"user","content":"hi"},{"role":"system","content":"nonce=1"}])"),
+            std::pair(std::string(R"([{"role":"user","content":"hi"}])"), 1));
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1"},)" + others, 7).first, "[" + others);
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":"nonce=1\n\n"},)" + others).first,
+            R"([{"role":"system","content":"\n"},)" + others)
+      << "an empty line is a line";
+  EXPECT_EQ(without_nonces(R"([{"role":"system","content":""},)" + others).first,
+            R"([{"role":"system","content":""},)" + others)
+      << "it was sent so";
 }
 
 TEST(PrepareTest, APartOfASystemMessageEndsItsLastLine) {
@@ -185,6 +204,50 @@ TEST(PrepareTest, WhatTheTemplateRefusesIsTheClientsFault) {
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(prepared.error().message.find("no tools here"), std::string::npos) << prepared.error().message;
+}
+
+api::ChatRequest with_tools_of_types(const std::vector<const char*>& types) {
+  api::ChatRequest request = hello();
+  for (const char* type : types) {
+    const std::string name = "f" + std::to_string(request.conversation.tools.size());
+    request.conversation.tools.push_back(
+        json::object{{"type", "function"}, {"function", {{"name", name}, {"parameters", {{"type", type}}}}}});
+  }
+  return request;
+}
+
+TEST(PrepareTest, TheToolThatATemplateFailsAtIsNamed) {
+  const ServedModel raises = make_model(
+      "{% for tool in tools or [] %}{% if tool.function.parameters.type != 'object' %}"
+      "{{ raise_exception('what is that?') }}{% endif %}{% endfor %}");
+  const ServedModel fails = make_model(
+      "{% for tool in tools or [] %}{% if tool.function.parameters.type != 'object' %}"
+      "{{ tool.function.nothing.at_all }}{% endif %}{% endfor %}");
+  for (const std::size_t bad : {0, 1, 2, 3, 4}) {
+    std::vector<const char*> types(5, "object");
+    types[bad] = "string";
+    types.back() = "string";
+    const api::ChatRequest request = with_tools_of_types(types);
+    const std::string index = std::to_string(bad);
+    for (const ServedModel* model : {&raises, &fails}) {
+      const auto prepared = prepare_chat(*model, {}, request);
+      ASSERT_FALSE(prepared);
+      EXPECT_EQ(prepared.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_EQ(prepared.error().param, "tools[" + index + "]");
+      EXPECT_TRUE(prepared.error().message.starts_with("'tools[" + index + "]', 'f" + index + "': "))
+          << prepared.error().message;
+    }
+    EXPECT_TRUE(prepare_chat(raises, {}, request).error().message.ends_with(": what is that?"));
+  }
+  EXPECT_TRUE(prepare_chat(fails, {}, with_tools_of_types({"object", "object"})));
+}
+
+TEST(PrepareTest, WhatATemplateFailsAtWithoutToolsIsNotTheirFault) {
+  const auto prepared = prepare_chat(make_model("{% if tools %}{% endif %}{{ raise_exception('no') }}"), {},
+                                     with_tools_of_types({"object"}));
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().message, "no");
+  EXPECT_EQ(prepared.error().param, "messages");
 }
 
 TEST(PrepareTest, CompletionPromptsAreTextOrTokenIds) {
