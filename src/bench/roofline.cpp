@@ -3,11 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 
-<<<<<<< HEAD
-#include "base/aligned_memory.h"
-#include "base/park.h"
-=======
->>>>>>> 03d5acd3d71e1b6c6a8cb58d5343ec32074a5a18
 #include "kernels/cpu/parallel_for.h"
 #include "kernels/cpu/rates.h"
 
@@ -20,10 +15,7 @@
 namespace redpoll::bench {
 namespace {
 
-<<<<<<< HEAD
-=======
 using kernels::cpu::best_rate;
->>>>>>> 03d5acd3d71e1b6c6a8cb58d5343ec32074a5a18
 using kernels::cpu::ThreadTeam;
 using kernels::cpu::Variant;
 
@@ -138,71 +130,6 @@ VECTOR_PEAK(avx512_int8_ops, "avx512f,avx512bw,avx512vnni", Byte64, "vpdpbusd %2
 
 #endif
 
-<<<<<<< HEAD
-/// The best rate of `work`, a function that returns how much one thread did, on all threads at once; in 10^9 a second.
-/// Each thread has one part, since nobody starts before all have come: how long that takes does not count.
-template <typename WorkOfThread>
-double best_rate(ThreadTeam& team, const WorkOfThread& work) {
-  using Clock = std::chrono::steady_clock;
-  const int num_threads = team.num_threads();
-  std::vector<double> amounts(static_cast<std::size_t>(num_threads));
-  std::vector<Clock::time_point> starts(amounts.size());
-  std::vector<Clock::time_point> ends(amounts.size());
-  double best = 0;
-  const Clock::time_point until = Clock::now() + kPassesTake;
-  while (best == 0 || Clock::now() < until) {
-    std::atomic<int> num_missing = num_threads;
-    team.parallel_for(num_threads, 1, [&](std::int64_t part, std::int64_t) {
-      const auto at = static_cast<std::size_t>(part);
-      --num_missing;
-      while (num_missing > 0) pause();
-      starts[at] = Clock::now();
-      amounts[at] = work(static_cast<int>(part));
-      ends[at] = Clock::now();
-    });
-    const std::chrono::duration<double> seconds = std::ranges::max(ends) - std::ranges::min(starts);
-    best = std::max(best, std::reduce(amounts.begin(), amounts.end()) / seconds.count() / 1e9);
-  }
-  return best;
-}
-
-/// Bytes that are far more than the last cache holds, and a share of which is worth a measurement.
-std::size_t bytes_to_read() {
-  long cache_bytes = 0;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-  cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-  const auto cache = static_cast<std::size_t>(std::max(cache_bytes, 0L));
-  return std::max(std::clamp(8 * cache, 256 * kMiB, 1024 * kMiB), 3 * cache);
-}
-
-using Words2 = std::uint64_t __attribute__((vector_size(16)));
-
-/// Four sums, so that loads do not wait for additions.
-double read_all(const Words2* words, std::size_t num_words) {
-  constexpr std::size_t kAhead = 64;
-  Words2 sums[4] = {};
-  for (std::size_t i = 0; i + 4 <= num_words; i += 4) {
-    __builtin_prefetch(words + i + kAhead);
-    UNROLL for (std::size_t j = 0; j < 4; ++j) sums[j] += words[i + j];
-  }
-  const Words2 total = sums[0] + sums[1] + sums[2] + sums[3];
-  use(total);
-  return static_cast<double>(num_words * sizeof(Words2));
-}
-
-double measure_reading(ThreadTeam& team) {
-  const std::size_t words_each = bytes_to_read() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
-  const std::size_t num_bytes = words_each * sizeof(Words2) * static_cast<std::size_t>(team.num_threads());
-  const AlignedBytes buffer = allocate_aligned(num_bytes);
-  std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one
-  const auto* words = reinterpret_cast<const Words2*>(buffer.get());
-  return best_rate(
-      team, [&](int thread) { return read_all(words + static_cast<std::size_t>(thread) * words_each, words_each); });
-}
-
-=======
->>>>>>> 03d5acd3d71e1b6c6a8cb58d5343ec32074a5a18
 struct Peaks {
   double (*float_ops)();
   double (*int16_ops)();

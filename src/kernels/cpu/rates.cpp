@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu/buffer.h"
+#include "base/aligned_memory.h"
 
 namespace redpoll::kernels::cpu {
 namespace {
