@@ -84,7 +84,8 @@ Finding describe_model(const DoctorVerb& verb) {
   kernels.num_threads = 1;  // which compute nothing
   const auto outlook = engine::look_at(*opened, kernels, server::engine_options(verb.engine));
   if (!outlook) return {name, false, outlook.error().message};
-  const std::string text = location->name + describe_outlook(*outlook, verb.engine);
+  const std::string text =
+      location->name + describe_outlook(*outlook, verb.engine) + "; it is at " + location->path.string();
   if (const Status status = server::check_tokenizer(*opened); !status) {
     return {name, false, text + "; but " + status.error().message};
   }

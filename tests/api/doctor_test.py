@@ -57,6 +57,7 @@ def model_row(*arguments: str) -> dict:
 def test_doctor_says_what_a_scheme_takes(bits, kibibytes):
     row = model_row("--kv-quant", bits)
     assert row["ok"] and row["name"] == "default model"
+    assert "; it is at " in row["text"] and row["text"].endswith(".gguf")
     assert f" {kibibytes} KiB of cache a token" in row["text"]
     assert ("with --kv-quant " + bits in row["text"]) == (bits != "off")
 
