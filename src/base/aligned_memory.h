@@ -10,11 +10,14 @@ namespace redpoll {
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 
 struct FreeAligned {
+  std::size_t num_bytes = 0;  // as allocate_aligned was asked for
   void operator()(std::byte* bytes) const;
 };
 using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
 
-/// Uninitialized, 64-byte aligned; in huge pages from the size of one on. Throws std::bad_alloc.
+/// Uninitialized, 64-byte aligned. What is as large as a huge page begins at the border of one, and returns to the
+/// system when it is freed: the C library would keep it, and cut it up so that it could never return.
+/// Throws std::bad_alloc.
 [[nodiscard]] AlignedBytes allocate_aligned(std::size_t num_bytes);
 
 /// `n` to the next multiple.

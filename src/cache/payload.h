@@ -23,7 +23,7 @@ struct UninitializedAllocator {
   UninitializedAllocator(const UninitializedAllocator<U>& /*other*/) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] T* allocate(std::size_t n) { return reinterpret_cast<T*>(allocate_aligned(n * sizeof(T)).release()); }
-  void deallocate(T* elements, std::size_t /*n*/) { FreeAligned()(reinterpret_cast<std::byte*>(elements)); }
+  void deallocate(T* elements, std::size_t n) { FreeAligned{n * sizeof(T)}(reinterpret_cast<std::byte*>(elements)); }
   template <typename U>
   void construct(U* element) {
     ::new (static_cast<void*>(element)) U;
@@ -46,7 +46,7 @@ class PayloadPool {
   void give_back(Payload payload) noexcept;
 
  private:
-  static constexpr std::size_t kMostBytes = std::size_t{32} << 20U;  // beyond it, memory returns to the system
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20U;  // beyond it, memory returns to the system
 
   std::mutex mutex_;
   std::array<Payload, 8> spare_;

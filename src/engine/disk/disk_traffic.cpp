@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kRunBytes = std::size_t{8} << 20U;
 constexpr int kMostRunBlocks = 8;
 /// Of files that are read or wait to be taken in.
-constexpr std::size_t kBytesReadAhead = std::size_t{32} << 20U;
+constexpr std::size_t kBytesReadAhead = std::size_t{16} << 20U;
 /// Copied out while a step waits for room.
 constexpr std::size_t kBytesCopiedOnEviction = std::size_t{16} << 20U;
 /// While something runs. A file takes some ten milliseconds of a processor, whoever's they are.

@@ -200,7 +200,7 @@ std::size_t recycled_bytes() { return block_pool().bytes(); }
 
 std::shared_ptr<std::byte> WeightMemory::allocate(std::size_t num_bytes) {
   const auto allocate_shared = [](std::size_t size) {
-    return std::shared_ptr<std::byte>(allocate_aligned(size).release(), FreeAligned{});
+    return std::shared_ptr<std::byte>(allocate_aligned(size).release(), FreeAligned{size});
   };
   if (num_bytes > kChunkBytes / 2) return allocate_shared(num_bytes);
   num_bytes = round_up(num_bytes, kAlignment);
