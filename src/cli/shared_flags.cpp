@@ -93,7 +93,8 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
              "context takes half of the memory or less")
       .or_else("off");
   flags.toggle("--exact", settings.exact,
-               "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
+               "Compute the logits that mlx-lm computes with the same MLX, or with --kv-quant mlx-optiq, bit for bit; "
+               "many times slower");
 }
 
 std::optional<std::string> conflict_of(const server::EngineSettings& settings) {
