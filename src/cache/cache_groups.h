@@ -19,6 +19,7 @@ struct LayerCache {
   int num_kv_heads = 0;
   int head_dim = 0;
   int window = 0;                   // tokens that one sees, itself the last of them; 0: all before it too
+  float softcap = 0;                // of the scores over K, see kernels::AttentionSpec; 0: none
   kernels::KvPacking packing = {};  // of K and V
 
   // kRecurrent: see kernels::StateShape.

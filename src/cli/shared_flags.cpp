@@ -77,7 +77,8 @@ void add_kv_quant_flag(FlagSet& flags, server::EngineSettings& settings) {
 
 void add_exact_flag(FlagSet& flags, server::EngineSettings& settings) {
   flags.toggle("--exact", settings.exact,
-               "Compute the logits that mlx-lm computes with the same MLX, bit for bit; many times slower");
+               "Compute the logits that mlx-lm computes with the same MLX, or with --kv-quant mlx-optiq, bit for bit; "
+               "many times slower");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::
     const std::string contents = identity == Identity::kOfContents ? identity_of_contents(taken) : "";
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
-    ASSIGN_OR_RETURN(loaded.kv_packings, nn::kv_packings(options.kv_quantization, loaded.model->info().layers, taken));
+    ASSIGN_OR_RETURN(loaded.kv_packings, nn::kv_packings(options, loaded.model->info().layers, taken));
     if (identity == Identity::kOfContents) {
       loaded.identity = contents + " " + std::string(loaded.kernels->name()) + " " + identity_of(options) +
                         identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION + " numerics " +

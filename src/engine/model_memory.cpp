@@ -62,7 +62,7 @@ Result<ModelFootprint> footprint_of(const checkpoint::Checkpoint& checkpoint, co
   const kernels::SizingKernels sizing(*kernels);
   ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model, models::make_model(checkpoint, sizing));
   models::ModelInfo info = model->info();
-  ASSIGN_OR_RETURN(const auto packings, nn::kv_packings(options.kv_quantization, info.layers, checkpoint));
+  ASSIGN_OR_RETURN(const auto packings, nn::kv_packings(options, info.layers, checkpoint));
   for (std::size_t i = 0; i < packings.size(); ++i) info.layers[i].packing = packings[i];
   return footprint_of(info, group_costs(info, *kernels, block_tokens), block_tokens);
 }

@@ -6,6 +6,20 @@
 #include "kernels/cpu/features.h"
 
 namespace redpoll::kernels {
+namespace {
+
+/// The groups that MLX has operations for.
+Status check_mlx_group(int group_size, int head_dim) {
+  const bool has_operations = group_size == 32 || group_size == 64 || group_size == 128;
+  if (has_operations && head_dim % group_size == 0) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "expected a group_size of 32, 64 or 128 that divides the heads, which MLX can pack (--exact wants to), "
+              "got " +
+                  std::to_string(group_size) + "; the layer's heads are of " + std::to_string(head_dim),
+              "group_size");
+}
+
+}  // namespace
 
 Result<Activations> parse_activations(std::string_view name) {
   if (name == "float32") return Activations::kFloat32;
@@ -50,19 +64,11 @@ std::string_view kv_quantization_name(KvQuantization quantization) {
 }
 
 Status check_exact(const KernelOptions& options) {
-  if (!options.exact) return {};
-  if (options.activations) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--activations says what our own kernels for CPUs compute in, and --exact computes in the checkpoint's "
-                "types; leave one of them out",
-                "activations");
-  }
-  if (options.kv_quantization == KvQuantization::kOff) return {};
-  return fail(
-      ErrorCode::kInvalidArgument,
-      "--kv-quant rounds keys and values to codes, and --exact computes what mlx-lm computes without that; leave "
-      "one of them out",
-      "kv-quant");
+  if (!options.exact || !options.activations) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "--activations says what our own kernels for CPUs compute in, and --exact computes in the checkpoint's "
+              "types; leave one of them out",
+              "activations");
 }
 
 Status check_packing(const KvPacking& packing, int head_dim) {
@@ -70,6 +76,7 @@ Status check_packing(const KvPacking& packing, int head_dim) {
   if (packing.bits != 4 && packing.bits != 8) {
     return fail(ErrorCode::kInvalidArgument, "expected bits of 4 or 8, got " + std::to_string(packing.bits), "bits");
   }
+  if (packing.codes == KvCodes::kMlx) return check_mlx_group(packing.group_size, head_dim);
   const bool is_part = packing.group_size > 0 && packing.group_size % 32 == 0 && head_dim % packing.group_size == 0;
   if ((!is_part && packing.group_size != head_dim) || packing.group_size > kMaxKvGroup) {
     return fail(ErrorCode::kInvalidArgument,

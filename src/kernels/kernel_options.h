@@ -54,7 +54,7 @@ struct KernelOptions {
   std::shared_ptr<KernelProfile> profile = nullptr;  // set: every operation is measured, which takes some time itself
 };
 
-/// An Error for what the exact tier would not heed: other activations, and keys and values in codes.
+/// An Error for what the exact tier would not heed: other activations.
 [[nodiscard]] Status check_exact(const KernelOptions& options);
 
 /// An Error for what the kernels of the device that computes would ignore, REDPOLL_CPU included.

@@ -10,14 +10,20 @@ namespace redpoll::kernels {
 /// saturate.
 enum class KvType { kF16, kF32 };
 
+/// How scale, bias and codes of a group are found. `kOwn`: scale and bias are halves, the bias the greatest that is not
+/// above the group's least element, the scale the least with which the highest code reaches the largest one; codes are
+/// the nearest for these. So an element is off by half a scale at most; beyond 65,504 it saturates. `kMlx`: as
+/// mlx::core::quantize does, in the type of what is packed. Packed is, as in mlx-lm, what a step leaves behind: the
+/// first tokens of a row, whose num_computed is 0, see each other's keys and values as they were before.
+enum class KvCodes { kOwn, kMlx };
+
 /// Keys and values as codes: each token's key and each of its values is cut along head_dim into groups, and an element
-/// x of a group is stored as the code nearest to (x - bias) / scale, which stands for scale * code + bias. Both are
-/// halves of the group's own: the bias is the greatest that is not above the group's least element, the scale the least
-/// with which the highest code reaches the largest one. So x is off by half a scale at most; beyond 65,504 it
-/// saturates.
+/// x of a group is stored as the code nearest to (x - bias) / scale, which stands for scale * code + bias. Both are the
+/// group's own.
 struct KvPacking {
   int bits = 0;        // of a code, 8 or 4; 0: floats, no codes
-  int group_size = 0;  // elements: 32, or a multiple that divides head_dim, or all of it
+  int group_size = 0;  // elements: 32, or a multiple that divides head_dim, or all of it; with kMlx 32, 64 or 128
+  KvCodes codes = KvCodes::kOwn;
 
   [[nodiscard]] int highest_code() const { return (1 << bits) - 1; }
   bool operator==(const KvPacking&) const = default;

@@ -25,6 +25,10 @@ struct KvStorage {
   KvPacking packing = {};
   mx::array key_affines = mx::array(0.0F);    // scales and biases of packed keys
   mx::array value_affines = mx::array(0.0F);  // and of packed values
+  // What write_kv was given last, before it was packed, if KvCodes lets rows of the batch see it: (tokens, kv_heads,
+  // head_dim). Not part of any block.
+  std::optional<mx::array> unpacked_keys = {};
+  std::optional<mx::array> unpacked_values = {};
 
   /// All arrays that it has. The first axis of each is the block; what stands there is all that there is of the block.
   [[nodiscard]] std::vector<mx::array*> pools();

@@ -4,7 +4,7 @@
 //
 // Operations follow mlx-lm, op by op. `exact` keeps the checkpoint's types on a CPU too, and small floats as they are:
 // then a batch of one row whose prompt came as mlx-lm cuts it, in chunks of kExactPromptChunk with the last token on
-// its own, gets mlx-lm's bits.
+// its own, gets mlx-lm's bits, and with keys and values in KvCodes::kMlx those that mlx-optiq gets from mlx-lm's loop.
 #pragma once
 
 #include "kernels/fused_operations.h"
@@ -64,6 +64,10 @@ class ReferenceKernels : public Kernels {
   void copy_state(StateStorage& states, int from, int to) const override;
 
  private:
+  /// Of one row: q (1, heads, queries, head_dim).
+  [[nodiscard]] mx::array attend(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
+                                 const BatchRow& row, const AttentionSpec& spec) const;
+
   bool is_exact_;
   FusedOperations fused_;
 };

@@ -3,13 +3,17 @@
 
 #include <mlx/ops.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/reference.h"
 
 namespace redpoll::kernels {
 namespace {
+
+bool begins(const BatchRow& row) { return row.num_computed == 0; }
 
 /// The place of every token of the batch in a pool seen as (num_blocks * block_tokens) slots.
 mx::array slots_of(const RaggedBatch& batch, int group) {
@@ -68,10 +72,16 @@ mx::array halves_not_below(const mx::array& x) {
 
 struct PackedTokens {
   mx::array codes;
-  mx::array affines;
+  mx::array affines;  // the scales of a head, then its biases
 };
 
-/// x (tokens, kv_heads, head_dim), by KvPacking.
+/// x (tokens, kv_heads, head_dim), by KvCodes::kMlx.
+PackedTokens quantize(const mx::array& x, const KvPacking& packing) {
+  const std::vector<mx::array> parts = mx::quantize(x, packing.group_size, packing.bits);
+  return {parts[0], mx::concatenate({parts[1], parts[2]}, -1)};
+}
+
+/// x (tokens, kv_heads, head_dim), by KvCodes::kOwn.
 PackedTokens pack(const mx::array& x, const KvPacking& packing) {
   const int tokens = x.shape(0);
   const int kv_heads = x.shape(1);
@@ -117,16 +127,30 @@ mx::array unpack(mx::array codes, const mx::array& affines, const KvPacking& pac
 mx::array split_by_head(const mx::array& x, int head_dim) { return mx::reshape(x, {x.shape(0), -1, head_dim}); }
 
 KeysAndValues gather_tokens(const KvStorage& storage, const TokenRange& range, mx::Dtype dtype) {
-  const auto gather = [&](const mx::array& pool, const mx::array& affines) {
-    mx::array stored = gather_blocks(pool, range);
-    if (storage.packing.bits == 0) return stored;
-    return mx::astype(unpack(std::move(stored), gather_blocks(affines, range), storage.packing), dtype);
+  const auto gather = [&](const mx::array& pool, const mx::array& affine_pool) -> std::vector<mx::array> {
+    const mx::array stored = gather_blocks(pool, range);
+    if (storage.packing.bits == 0) return {stored};
+    const mx::array affines = gather_blocks(affine_pool, range);
+    if (storage.packing.codes == KvCodes::kOwn) return {mx::astype(unpack(stored, affines, storage.packing), dtype)};
+    const std::vector<mx::array> affine = mx::split(affines, 2, -1);
+    return {stored, affine[0], affine[1]};
   };
   return {gather(storage.keys, storage.key_affines), gather(storage.values, storage.value_affines)};
 }
 
-/// Keys and values (blocks, tokens, kv_heads, head_dim); codes of 4 bits two to a byte, of neighbouring dimensions;
-/// scales and biases (blocks, tokens, kv_heads, 2 * groups), the scales first.
+KeysAndValues gather_unpacked(const KvStorage& storage, const BatchRow& row) {
+  const auto gather = [&row](const mx::array& heads) -> std::vector<mx::array> {
+    const mx::array own =
+        mx::slice(heads, {row.first_token, 0, 0}, {row.first_token + row.num_tokens, heads.shape(1), heads.shape(2)});
+    return {mx::expand_dims(mx::transpose(own, {1, 0, 2}), 0)};
+  };
+  CHECK(storage.unpacked_keys && storage.unpacked_values, "write_kv keeps what a row that begins will see");
+  return {gather(*storage.unpacked_keys), gather(*storage.unpacked_values)};
+}
+
+/// Keys and values (blocks, tokens, kv_heads, head_dim); codes two to a byte if they have 4 bits, of neighbouring
+/// dimensions, or, by KvCodes::kMlx, as many as fit to 32 bits; scales and biases (blocks, tokens, kv_heads, 2 *
+/// groups), the scales first.
 KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
   KvStorage storage;
   storage.head_dim = shape.head_dim;
@@ -134,17 +158,19 @@ KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
   const auto zeros = [&](int width, mx::Dtype dtype) {
     return mx::zeros({shape.num_blocks, shape.block_tokens, shape.num_kv_heads, width}, dtype);
   };
+  const mx::Dtype numbers = keeps_types() && !is_exact_ ? mx::bfloat16 : mx::float32;  // as large as they may become
   if (shape.packing.bits == 0) {
-    const mx::Dtype dtype = keeps_types() && !is_exact_ ? mx::bfloat16 : mx::float32;  // as large as it may become
-    storage.keys = zeros(shape.head_dim, dtype);
-    storage.values = zeros(shape.head_dim, dtype);
+    storage.keys = zeros(shape.head_dim, numbers);
+    storage.values = zeros(shape.head_dim, numbers);
   } else {
-    const int num_bytes = shape.head_dim * shape.packing.bits / 8;
+    const bool is_own = shape.packing.codes == KvCodes::kOwn;
+    const mx::Dtype codes = is_own ? mx::uint8 : mx::uint32;
+    const int num_codes = shape.head_dim * shape.packing.bits / (8 * static_cast<int>(codes.size()));
     const int num_affines = 2 * shape.head_dim / shape.packing.group_size;
-    storage.keys = zeros(num_bytes, mx::uint8);
-    storage.values = zeros(num_bytes, mx::uint8);
-    storage.key_affines = zeros(num_affines, mx::float16);
-    storage.value_affines = zeros(num_affines, mx::float16);
+    storage.keys = zeros(num_codes, codes);
+    storage.values = zeros(num_codes, codes);
+    storage.key_affines = zeros(num_affines, is_own ? mx::float16 : numbers);
+    storage.value_affines = zeros(num_affines, is_own ? mx::float16 : numbers);
   }
   return storage;
 }
@@ -152,18 +178,26 @@ KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
 void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::array& v,
                                 const RaggedBatch& batch) const {
   const mx::array slots = slots_of(batch, storage.group);
-  const auto write = [&](mx::array& pool, mx::array& affines, const mx::array& x) {
-    const mx::array heads = split_by_head(x, storage.head_dim);
+  const mx::array keys = split_by_head(k, storage.head_dim);
+  const mx::array values = split_by_head(v, storage.head_dim);
+  const auto write = [&](mx::array& pool, mx::array& affines, const mx::array& heads) {
     if (storage.packing.bits == 0) {
       pool = scatter_tokens(std::move(pool), heads, slots);
     } else {
-      const PackedTokens packed = pack(heads, storage.packing);
+      const bool is_own = storage.packing.codes == KvCodes::kOwn;
+      const PackedTokens packed = is_own ? pack(heads, storage.packing) : quantize(heads, storage.packing);
       pool = scatter_tokens(std::move(pool), packed.codes, slots);
       affines = scatter_tokens(std::move(affines), packed.affines, slots);
     }
   };
-  write(storage.keys, storage.key_affines, k);
-  write(storage.values, storage.value_affines, v);
+  write(storage.keys, storage.key_affines, keys);
+  write(storage.values, storage.value_affines, values);
+  storage.unpacked_keys.reset();
+  storage.unpacked_values.reset();
+  if (storage.packing.codes == KvCodes::kMlx && std::ranges::any_of(batch.rows, begins)) {
+    storage.unpacked_keys = keys;
+    storage.unpacked_values = values;
+  }
 }
 
 void ReferenceKernels::copy_block(KvStorage& storage, int from, int to) const {

@@ -53,7 +53,8 @@ cache::LayerCache Attention::cache() const {
   return {.kind = cache::CacheKind::kAttention,
           .num_kv_heads = options_.num_kv_heads,
           .head_dim = options_.head_dim,
-          .window = options_.scores.window};
+          .window = options_.scores.window,
+          .softcap = options_.scores.softcap};
 }
 
 mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {

@@ -122,7 +122,7 @@ def test_a_kv_config_is_heeded_layer_by_layer(tmp_path):
 @pytest.mark.parametrize("verb", ["fit", "doctor"])
 def test_what_serve_refuses_together_is_refused(verb):
     for flags, message in [
-        (["--exact", "--kv-quant", "8"], "--exact computes what mlx-lm computes without that"),
+        (["--prompt-cache", "0", "--ssd-cache", "d"], "with --prompt-cache 0 there is none"),
         (["--exact", "--ssd-cache", "d"], "with --exact there is none"),
     ]:
         done = run_program(verb, *flags)

@@ -1,4 +1,5 @@
-"""--kv-quant reaches the cache: other, but near, probabilities for the same prompt, and fewer bytes."""
+"""--kv-quant reaches the cache, in the exact tier too: other, but near, probabilities for the same prompt, and fewer
+bytes."""
 
 import httpx
 import pytest
@@ -49,11 +50,21 @@ def test_it_stands_in_a_settings_file_as_a_number_or_in_quotes(tmp_path):
     assert f"{config}:1: kv-quant: expected one of off, 8, 4, config; got '5'" in done.stderr
 
 
-@pytest.mark.parametrize("verb", [["serve"], ["generate", "--prompt", "x"], ["chat"], ["bench"], ["bench", "serve"]])
-def test_it_is_refused_with_exact(verb):
-    done = run_program(*verb, "--exact", "--kv-quant", "8")
-    assert done.returncode == 2
-    assert "--exact computes what mlx-lm computes without that; leave one of them out" in done.stderr
+def test_the_exact_tier_packs_too():
+    request = {"prompt": PROMPT, "logprobs": 1, "max_tokens": 6, "temperature": 0}
+    answers = {}
+    for bits in ["off", "8", "4"]:
+        with ServerProcess(*SMALL, "--exact", "--kv-quant", bits) as server:
+            answer = httpx.post(server.url + "/v1/completions", json=request, timeout=120).json()
+            kv = httpx.get(server.url + "/stats", timeout=60).json()["kv"]
+        answers[bits] = answer["choices"][0]["logprobs"]["token_logprobs"]
+        if bits != "off":
+            assert kv["scheme"] == f"q{bits}"
+            # Scales and biases are counted as float32, which they may become.
+            assert block_bytes(kv) == 2 * 30 * 3 * 32 * (64 * int(bits) / 8 + 8)
+    # The prompt's tokens see each other before they are packed, but the last one sees codes.
+    assert len({tuple(scores) for scores in answers.values()}) == 3
+    assert answers["8"][0] == pytest.approx(answers["off"][0], abs=0.1)
 
 
 def test_a_model_without_kv_config_is_refused():

@@ -6,8 +6,9 @@ Writes, beside this file, one folder per variant: config.json, *.safetensors and
 (n) and teacher-forced `logits` (n, vocab), and exact.safetensors with the same `logits` in the checkpoint's own type
 and, of its greedy continuation, `answer` (m) and `answer_logits` (m, vocab), and the same as `chunked_` where the prompt
 was taken 16 tokens at a time. --exact makes the latter file only, from checkpoints that are there, and with --out
-somewhere else: the bits of another device, which REDPOLL_TEST_EXACT=FOLDER lets the tests expect. Every variant has real structure: grouped heads, a head_dim that is not
-hidden / heads, prompts longer than the original context of its rope scaling, weights that differ per layer.
+somewhere else: the bits of another device, which REDPOLL_TEST_EXACT=FOLDER lets the tests expect. Every variant has real
+structure: grouped heads, a head_dim that is not hidden / heads, prompts longer than the original context of its rope
+scaling, weights that differ per layer. What make_kv_goldens.py adds to a folder goes with the folder: make it again.
 
 With --mlx FOLDER (the starter model as an MLX checkpoint) it also writes starter_greedy.json: greedy continuations of
 eight prompts, 64 tokens each, end of sequence ignored.
@@ -129,7 +130,19 @@ def make_variant(seed, name):
     print(f"{name}: {size / 1000:.0f} kB, logits std {logits.std().item():.2f}")
 
 
-def make_exact(name, out, num_answers=24):
+def generate(model, tokens, num_answers=24, **options):
+    """The greedy continuation of the tokens, and the logits of each of it."""
+    seen = []
+
+    def listen(_, row):
+        seen.append(row[0])
+        return row
+
+    steps = generate_step(tokens, model, max_tokens=num_answers, logits_processors=[listen], **options)
+    return mx.array([token for token, _ in steps], mx.int32), mx.stack(seen[:num_answers])
+
+
+def make_exact(name, out):
     nn.gelu = nn.gelu_approx  # see make_variant
     folder = HERE / name
     model, config = load_model(folder)
@@ -139,20 +152,8 @@ def make_exact(name, out, num_answers=24):
     tokens = mx.load(str(folder / "expected.safetensors"))["tokens"]
     logits = model(tokens[None], cache=make_prompt_cache(model))[0]
 
-    def generate(chunk):
-        seen = []
-
-        def listen(_, row):
-            seen.append(row[0])
-            return row
-
-        steps = generate_step(
-            tokens, model, max_tokens=num_answers, logits_processors=[listen], prefill_step_size=chunk
-        )
-        return mx.array([token for token, _ in steps], mx.int32), mx.stack(seen[:num_answers])
-
-    answer, answer_logits = generate(2048)
-    chunked_answer, chunked_logits = generate(CHUNK)
+    answer, answer_logits = generate(model, tokens)
+    chunked_answer, chunked_logits = generate(model, tokens, prefill_step_size=CHUNK)
     (out / name).mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(
         str(out / name / "exact.safetensors"),

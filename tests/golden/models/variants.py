@@ -42,6 +42,20 @@ GEMMA4 = dict(
     ),
 )
 del GEMMA4["hidden_act"], GEMMA4["rope_theta"]
+GPT_OSS = dict(
+    BASE,
+    model_type="gpt_oss",
+    hidden_size=32,
+    intermediate_size=32,
+    num_hidden_layers=4,
+    num_local_experts=5,
+    num_experts_per_tok=2,
+    sliding_window=20,
+    tie_word_embeddings=False,
+    layer_types=["sliding_attention", "full_attention"] * 2,
+    rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, original_max_position_embeddings=32),
+)
+GEMMA4_SHARED = dict(GEMMA4, num_hidden_layers=4, num_kv_shared_layers=2, hidden_size_per_layer_input=32, vocab_size_per_layer_input=VOCAB, use_double_wide_mlp=True, attention_k_eq_v=False)
 # name -> (config, dtype, bits of the projections or a format of small floats, bits of the embedding, number of shards)
 VARIANTS = {
     # Caps that bite; mlx-lm has no window here, so the config asks for none.
@@ -81,12 +95,13 @@ VARIANTS = {
     # As e2b: layers have inputs of their own, the last two read the K and V of the first two, and their MLP is twice as
     # wide; layers 1 and 3 see 20 tokens.
     "gemma4_shared_4bit": (
-        dict(GEMMA4, num_hidden_layers=4, head_dim=16, global_head_dim=32, num_kv_shared_layers=2, hidden_size_per_layer_input=32, vocab_size_per_layer_input=VOCAB, use_double_wide_mlp=True, attention_k_eq_v=False),
+        dict(GEMMA4_SHARED, head_dim=16, global_head_dim=32),
         mx.bfloat16,
         4,
         8,
         1,
     ),
+    "gemma4_wide_heads_4bit": (dict(GEMMA4_SHARED, head_dim=32, global_head_dim=32), mx.bfloat16, 4, 8, 1),
     # As 26B-A4B: experts beside the MLP, and no values but keys where all tokens are seen.
     "gemma4_experts_bf16": (
         dict(GEMMA4, num_hidden_layers=2, head_dim=16, global_head_dim=24, num_kv_shared_layers=0, hidden_size_per_layer_input=0, vocab_size_per_layer_input=VOCAB, use_double_wide_mlp=False, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=16, intermediate_size=32),
@@ -104,12 +119,13 @@ VARIANTS = {
     ),
     # Windows of 20 tokens in layers 1 and 3, sinks, experts in mxfp4; prompts go beyond yarn's original context.
     "gpt_oss_mxfp4": (
-        dict(BASE, model_type="gpt_oss", hidden_size=32, intermediate_size=32, num_hidden_layers=4, head_dim=16, num_local_experts=5, num_experts_per_tok=2, sliding_window=20, tie_word_embeddings=False, layer_types=["sliding_attention", "full_attention"] * 2, rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, original_max_position_embeddings=32)),
+        dict(GPT_OSS, head_dim=16),
         mx.bfloat16,
         "mxfp4",
         0,
         1,
     ),
+    "gpt_oss_wide_heads_mxfp4": (dict(GPT_OSS, head_dim=32), mx.bfloat16, "mxfp4", 0, 1),
     "qwen3_mxfp8": (dict(BASE, model_type="qwen3", hidden_size=32, intermediate_size=64, head_dim=16), mx.bfloat16, "mxfp8", 0, 1),
     "qwen3_nvfp4": (dict(BASE, model_type="qwen3", hidden_size=32, intermediate_size=64, head_dim=16), mx.bfloat16, "nvfp4", 0, 1),
     "granite_4bit": (
@@ -138,6 +154,14 @@ VARIANTS = {
     ),
     "llama_interleaved_linear_rope_4bit": (
         dict(BASE, model_type="llama", rope_traditional=True, rope_scaling=dict(type="linear", factor=2.0)),
+        mx.float16,
+        4,
+        8,
+        1,
+    ),
+    # Each query head has keys and values of its own.
+    "llama_wide_heads_4bit": (
+        dict(BASE, model_type="llama", hidden_size=32, intermediate_size=64, head_dim=128, num_key_value_heads=4),
         mx.float16,
         4,
         8,
@@ -175,6 +199,14 @@ VARIANTS = {
     # have but a product of random q and k, which the norm after them enlarges where it is near to zero.
     "qwen3_5_4bit": (
         dict(BASE, model_type="qwen3_5", hidden_size=32, num_hidden_layers=4, head_dim=24, intermediate_size=64, rms_norm_eps=1e-3, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.25), **DELTA),
+        mx.bfloat16,
+        4,
+        8,
+        1,
+    ),
+    # Layers 2 and 4 have attention.
+    "qwen3_5_wide_heads_4bit": (
+        dict(BASE, model_type="qwen3_5", hidden_size=32, num_hidden_layers=4, head_dim=64, full_attention_interval=2, intermediate_size=64, rms_norm_eps=1e-3, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.25), **DELTA),
         mx.bfloat16,
         4,
         8,
@@ -247,4 +279,19 @@ SEEDS = {
     "starcoder2_f16": 27,
     "qwen3_mxfp8": 22,
     "qwen3_nvfp4": 23,
+    "llama_wide_heads_4bit": 28,
+    "gpt_oss_wide_heads_mxfp4": 29,
+    "qwen3_5_wide_heads_4bit": 32,
+    "gemma4_wide_heads_4bit": 35,
+}
+
+# Layers whose keys and values are packed in the golden of a mixed kv_config.json: (layer, bits, group size). The others
+# stay as they are. Those that make_kv_goldens.py makes; MLX packs groups of 32, 64 or 128.
+KV_CONFIGS = {
+    "llama_wide_heads_4bit": [(0, 4, 128), (1, 8, 32)],
+    "qwen3_4bit_two_shards": [(1, 4, 32)],
+    "qwen3_5_wide_heads_4bit": [(1, 8, 32), (3, 4, 64)],
+    "gemma3_text_windows_4bit": [(0, 8, 32), (2, 4, 32), (3, 4, 32)],  # layer 2 sees all
+    "gemma4_wide_heads_4bit": [(0, 4, 32), (1, 8, 32)],  # layers 2 and 3 read them
+    "gpt_oss_wide_heads_mxfp4": [(0, 4, 32), (1, 8, 32), (3, 4, 32)],
 }

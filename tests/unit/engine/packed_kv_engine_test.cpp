@@ -188,13 +188,5 @@ TEST(KvConfigTest, LayersMayDiffer) {
   EXPECT_FALSE(run(**engine, make_request(make_prompt(20, 3), 8)).error);
 }
 
-TEST(PackedExactTest, AreRefusedTogether) {
-  auto opened = checkpoint::open_checkpoint(golden_folder("qwen2_f16"));
-  const auto engine =
-      Engine::start({}, checkpoint_loader(std::move(*opened), {.exact = true, .kv_quantization = KvQuantization::k8}));
-  ASSERT_FALSE(engine);
-  EXPECT_THAT(engine.error().message, HasSubstr("leave one of them out"));
-}
-
 }  // namespace
 }  // namespace redpoll::engine

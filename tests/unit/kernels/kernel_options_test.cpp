@@ -72,16 +72,14 @@ TEST(KernelOptionsTest, TheExactTierTakesNoOtherActivations) {
   }
 }
 
-TEST(KernelOptionsTest, KvQuantizationsHaveNamesAndAreNotExact) {
+TEST(KernelOptionsTest, KvQuantizationsHaveNamesInEveryTier) {
   for (const auto& [name, value] : {std::pair("off", KvQuantization::kOff),
                                     {"8", KvQuantization::k8},
                                     {"4", KvQuantization::k4},
                                     {"config", KvQuantization::kConfig}}) {
     EXPECT_EQ(parse_kv_quantization(name).value(), value);
-    EXPECT_TRUE(check_exact({.kv_quantization = value}));
-    EXPECT_EQ(check_exact({.exact = true, .kv_quantization = value}).has_value(), value == KvQuantization::kOff);
-    EXPECT_EQ(check_options({.exact = true, .kv_quantization = value}, true).has_value(),
-              value == KvQuantization::kOff);
+    EXPECT_TRUE(check_options({.kv_quantization = value}, true));
+    EXPECT_TRUE(check_options({.exact = true, .kv_quantization = value}, true));
   }
   for (const char* name : {"", "16", "Off", "8 "}) {
     const auto parsed = parse_kv_quantization(name);

@@ -140,6 +140,76 @@ TEST(PackingTest, RefusesWhatCannotBePacked) {
   }
   EXPECT_THAT(message({.bits = 8, .group_size = 2048}, 2048), testing::HasSubstr("got 2048"));
   EXPECT_THAT(message({.bits = 4, .group_size = 33}, 33), testing::HasSubstr("expected heads of an even size"));
+
+  for (const int group_size : {32, 64, 128}) {
+    EXPECT_EQ(message({.bits = 4, .group_size = group_size, .codes = KvCodes::kMlx}, 256), "fine");
+  }
+  for (const int group_size : {16, 96, 128}) {
+    EXPECT_EQ(message({.bits = 8, .group_size = group_size, .codes = KvCodes::kMlx}, 96),
+              "expected a group_size of 32, 64 or 128 that divides the heads, which MLX can pack (--exact wants to), "
+              "got " +
+                  std::to_string(group_size) + "; the layer's heads are of 96");
+  }
+  EXPECT_EQ(message({.bits = 6, .group_size = 32, .codes = KvCodes::kMlx}, 64), "expected bits of 4 or 8, got 6");
+}
+
+/// A sequence whose keys and values are what MLX's codes stand for, but for its first `num_unpacked` tokens.
+TestSequence as_mlx_stores(TestSequence s, int num_unpacked) {
+  for (mx::array* x : {&s.k, &s.v}) {
+    const std::vector<mx::array> parts = mx::quantize(*x, s.packing.group_size, s.packing.bits);
+    const mx::array numbers = mx::dequantize(parts[0], parts[1], parts[2], s.packing.group_size, s.packing.bits);
+    *x = mx::concatenate({rows_of(*x, 0, num_unpacked), rows_of(numbers, num_unpacked, s.length)}, 0);
+  }
+  return s;
+}
+
+TEST_P(PackedAttentionTest, TheExactTierPacksWhatAStepLeavesBehind) {
+  const ReferenceKernels exact(true);
+  for (const Heads heads : {Heads{4, 2, 64}, {2, 2, 128}, {6, 1, 96}}) {
+    TestSequence s(70, heads, 3, GetParam());
+    s.packing.codes = KvCodes::kMlx;
+    for (const bool has_sinks : {false, true}) {
+      if (has_sinks) s.spec.sinks = random_array({heads.query}, 9);
+      // The first 33 tokens see each other as they were; who comes later sees what was packed of them.
+      const std::vector<float> got = floats_from(attend_in_chunks(exact, s, {33, 36, 1}, 16));
+      const auto first = static_cast<std::ptrdiff_t>(33) * heads.query * heads.dim;
+      const std::vector<double> unpacked = exact_attention(as_mlx_stores(s, 33));
+      const std::vector<double> packed = exact_attention(as_mlx_stores(s, 0));
+      ASSERT_NO_FATAL_FAILURE(
+          expect_near({got.begin(), got.begin() + first}, {unpacked.begin(), unpacked.begin() + first}, 2e-5));
+      ASSERT_NO_FATAL_FAILURE(
+          expect_near({got.begin() + first, got.end()}, {packed.begin() + first, packed.end()}, 2e-5));
+    }
+  }
+}
+
+/// One row begins, the other goes on; the next step's writes leave nothing of what the first saw unpacked.
+TEST_P(PackedAttentionTest, RowsOfTheExactTierSeeTheirOwnTokensUnpackedInABatch) {
+  const ReferenceKernels exact(true);
+  TestSequence s(24, {4, 2, 64}, 5, GetParam());
+  s.packing.codes = KvCodes::kMlx;
+  const auto alone = attend_in_chunks(exact, s, {16, 8}, 8);
+
+  KvStorage storage = exact.make_kv_storage({8, 8, 2, 64, s.packing});
+  const auto step = [&](const std::vector<RowLengths>& lengths, const std::vector<int>& blocks) {
+    RaggedBatch batch = make_batch(lengths, 8, 8);
+    batch.block_ids.assign(blocks.begin(), blocks.end());
+    const auto tokens_of = [&](const mx::array& x) {
+      std::vector<mx::array> rows;
+      for (const RowLengths& row : lengths) rows.push_back(rows_of(x, row.computed, row.computed + row.tokens));
+      return mx::concatenate(rows, 0);
+    };
+    exact.write_kv(storage, tokens_of(s.k), tokens_of(s.v), batch);
+    return bits_of(exact.paged_attention(tokens_of(s.q), storage, batch, s.spec));
+  };
+  const std::ptrdiff_t row = 4 * 64;
+  (void)step({{0, 16}}, {0, 1});
+  const auto both = step({{16, 8}, {0, 16}}, {0, 1, 2, 3, 4});
+  EXPECT_EQ(std::vector(both.begin(), both.begin() + 8 * row), std::vector(alone.begin() + 16 * row, alone.end()));
+  EXPECT_EQ(std::vector(both.begin() + 8 * row, both.end()), std::vector(alone.begin(), alone.begin() + 16 * row));
+  exact.copy_block(storage, 3, 6);
+  EXPECT_EQ(step({{16, 8}}, {6, 4, 7}), std::vector(alone.begin() + 16 * row, alone.end()));
+  EXPECT_FALSE(storage.unpacked_keys);
 }
 
 }  // namespace

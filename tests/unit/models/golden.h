@@ -18,6 +18,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "models/registry.h"
+#include "nn/kv_packing.h"
 #include "unit/models/batches.h"
 
 namespace redpoll::test {
@@ -56,13 +57,6 @@ inline Golden load_golden(const std::string& name) {
   return {std::move(*opened), values_of<TokenId>(*expected.read("tokens")), values_of<float>(*expected.read("logits"))};
 }
 
-/// Of keys and values in every layer.
-inline kernels::KvPacking packing_of(const kernels::KernelOptions& options, int head_dim) {
-  if (options.kv_quantization == kernels::KvQuantization::kOff) return {};
-  return {.bits = options.kv_quantization == kernels::KvQuantization::k8 ? 8 : 4,
-          .group_size = kernels::usual_kv_group(head_dim)};
-}
-
 /// A model with a cache of its own; `run` gives the logits of every token of the batch.
 class Runner {
  public:
@@ -72,9 +66,9 @@ class Runner {
     if (!made) throw std::runtime_error(made.error().message);  // fails the test
     model_ = std::move(*made);
     std::vector<cache::LayerCache> layers = model_->info().layers;
-    for (cache::LayerCache& layer : layers) {
-      if (layer.kind == cache::CacheKind::kAttention) layer.packing = packing_of(options, layer.head_dim);
-    }
+    const auto packings = nn::kv_packings(options, layers, checkpoint);
+    if (!packings) throw std::runtime_error(packings.error().message);
+    for (std::size_t i = 0; i < layers.size(); ++i) layers[i].packing = (*packings)[i];
     cache_.emplace(make_cache(*kernels_, layers, 64));
   }
 

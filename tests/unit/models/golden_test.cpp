@@ -118,10 +118,10 @@ void expect_bits(const std::vector<float>& got, const std::vector<float>& want) 
 
 /// Logits of the prompt's last token and of each of the answer's but the last, as mlx-lm generates: the prompt in
 /// chunks, its last token on its own, then each that was chosen.
-std::vector<float> generate_exactly(const Golden& golden, const std::vector<TokenId>& answer, int chunk) {
-  Runner runner(golden.checkpoint, {.exact = true});
-  const int num_prompt_tokens = static_cast<int>(golden.tokens.size());
-  FedSequence sequence{.tokens = golden.tokens, .blocks = {}, .num_prompt_tokens = num_prompt_tokens};
+std::vector<float> generate_exactly(Runner& runner, const std::vector<TokenId>& prompt,
+                                    const std::vector<TokenId>& answer, int chunk) {
+  const int num_prompt_tokens = static_cast<int>(prompt.size());
+  FedSequence sequence{.tokens = prompt, .blocks = {}, .num_prompt_tokens = num_prompt_tokens};
   sequence.tokens.insert(sequence.tokens.end(), answer.begin(), answer.end() - 1);
   sequence.blocks = make_blocks(sequence.tokens.size(), 0, 1);
   std::vector<float> logits;
@@ -147,11 +147,56 @@ TEST_P(GoldenTest, ExactKernelsGiveTheBitsOfMlxLm) {
 
   const auto expect_answer = [&](const std::string& answer, const std::string& logits, int chunk) {
     const auto ids = values_of<TokenId>(*exact.read(answer));
-    expect_bits(generate_exactly(golden, ids, chunk), widened(*exact.read(logits)));
+    Runner runner(golden.checkpoint, {.exact = true});
+    expect_bits(generate_exactly(runner, golden.tokens, ids, chunk), widened(*exact.read(logits)));
   };
   expect_answer("answer", "answer_logits", kernels::kExactPromptChunk);
   expect_answer("chunked_answer", "chunked_logits", 16);  // the ring of a window is reached through several
 }
+
+/// The variants of which make_kv_goldens.py says what mlx-optiq computes with packed keys and values.
+class PackedGoldenTest : public testing::TestWithParam<std::tuple<std::string, kernels::KvQuantization>> {};
+
+constexpr kernels::KvQuantization kPackings[] = {kernels::KvQuantization::k8, kernels::KvQuantization::k4,
+                                                 kernels::KvQuantization::kConfig};
+
+std::string packing_name(kernels::KvQuantization kv) {
+  if (kv == kernels::KvQuantization::kConfig) return "config";
+  return kv == kernels::KvQuantization::k8 ? "8" : "4";
+}
+
+std::vector<std::string> packed_golden_names() {
+  std::vector<std::string> names = golden_names();
+  std::erase_if(names, [](const std::string& name) { return !fs::exists(kGoldens / name / "kv_config.json"); });
+  return names;
+}
+
+TEST_P(PackedGoldenTest, ExactKernelsGiveTheBitsOfMlxOptiq) {
+  const std::optional<fs::path> folder = exact_goldens();
+  if (!folder) GTEST_SKIP() << "the files were made on a CPU; REDPOLL_TEST_EXACT can name others";
+  const auto& [name, kv] = GetParam();
+  const Golden golden = load_golden(name);
+  const checkpoint::ParameterMap exact =
+      read_tensors(*folder / name / ("exact_kv_" + packing_name(kv) + ".safetensors"));
+  const auto expect_answer = [&](const std::string& kind, std::size_t num_prompt_tokens, int chunk) {
+    SCOPED_TRACE(kind);
+    Runner runner(golden.checkpoint, {.exact = true, .kv_quantization = kv});
+    const std::vector<TokenId> prompt(golden.tokens.begin(),
+                                      golden.tokens.begin() + static_cast<std::ptrdiff_t>(num_prompt_tokens));
+    const auto ids = values_of<TokenId>(*exact.read(kind + "answer"));
+    const std::string logits = kind.empty() ? "answer_logits" : kind + "logits";
+    expect_bits(generate_exactly(runner, prompt, ids, chunk), widened(*exact.read(logits)));
+  };
+  expect_answer("", golden.tokens.size(), kernels::kExactPromptChunk);
+  expect_answer("chunked_", golden.tokens.size(), 16);
+  expect_answer("short_", 1, kernels::kExactPromptChunk);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PackedGoldenTest,
+                         testing::Combine(testing::ValuesIn(packed_golden_names()), testing::ValuesIn(kPackings)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + packing_name(std::get<1>(info.param));
+                         });
 
 TEST(ExactTierTest, ExpertsThatMlxDoesNotMultiplyAreRefusedByName) {
   if (mx::default_device() != mx::Device::cpu) GTEST_SKIP() << "a GPU multiplies them";
