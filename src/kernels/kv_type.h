@@ -10,6 +10,16 @@ namespace redpoll::kernels {
 /// saturate.
 enum class KvType { kF16, kF32 };
 
+/// Floats that models compute in.
+enum class FloatType { kF32, kF16, kBF16 };
+
+/// What a layer's keys and values are computed in, where kernels keep that (Kernels::keeps_types).
+struct KvFloats {
+  FloatType keys = FloatType::kF32;
+  FloatType values = FloatType::kF32;
+  bool operator==(const KvFloats&) const = default;
+};
+
 /// Keys and values as codes: each token's key and each of its values is cut along head_dim into groups, and an element
 /// x of a group is stored as the code nearest to (x - bias) / scale, which stands for scale * code + bias. Both are
 /// halves of the group's own: the bias is the greatest that is not above the group's least element, the scale the least

@@ -135,9 +135,10 @@ KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
     return mx::zeros({shape.num_blocks, shape.block_tokens, shape.num_kv_heads, width}, dtype);
   };
   if (shape.packing.bits == 0) {
-    const mx::Dtype dtype = keeps_types() && !is_exact_ ? mx::bfloat16 : mx::float32;  // as large as it may become
-    storage.keys = zeros(shape.head_dim, dtype);
-    storage.values = zeros(shape.head_dim, dtype);
+    const FloatType unknown = keeps_types() && !is_exact_ ? FloatType::kBF16 : FloatType::kF32;
+    const KvFloats floats = shape.floats.value_or(KvFloats{.keys = unknown, .values = unknown});
+    storage.keys = zeros(shape.head_dim, mlx_type(floats.keys));
+    storage.values = zeros(shape.head_dim, mlx_type(floats.values));
   } else {
     const int num_bytes = shape.head_dim * shape.packing.bits / 8;
     const int num_affines = 2 * shape.head_dim / shape.packing.group_size;
@@ -164,19 +165,6 @@ void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx
   };
   write(storage.keys, storage.key_affines, k);
   write(storage.values, storage.value_affines, v);
-}
-
-void ReferenceKernels::copy_block(KvStorage& storage, int from, int to) const {
-  for (mx::array* pool : storage.pools()) {
-    mx::Shape start(pool->shape().size(), 0);
-    mx::Shape stop = pool->shape();
-    start[0] = from;
-    stop[0] = from + 1;
-    const mx::array block = mx::slice(*pool, start, stop);
-    start[0] = to;
-    stop[0] = to + 1;
-    *pool = mx::slice_update(*pool, block, start, stop);
-  }
 }
 
 }  // namespace redpoll::kernels

@@ -29,7 +29,7 @@ TEST_P(PackedAttentionTest, TheReferenceCopiesABlock) {
   RaggedBatch batch = make_batch({{0, 8}}, 8, 1);
   reference.write_kv(storage, s.k, s.v, batch);
   const auto expected = bits_of(reference.paged_attention(s.q, storage, batch, s.spec));
-  reference.copy_block(storage, 0, 5);
+  reference.copy_block(storage.pools(), 0, 5);
   reference.write_kv(storage, mx::zeros({8, 2, 12}), mx::zeros({8, 2, 12}), batch);
   batch.block_ids = {5};
   EXPECT_EQ(bits_of(reference.paged_attention(s.q, storage, batch, s.spec)), expected);
