@@ -1,6 +1,7 @@
 // CacheGroup: the layers of a model that may share block tables. Knows no memory and no device.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kernels/kv_type.h"
@@ -18,9 +19,10 @@ struct LayerCache {
   CacheKind kind = CacheKind::kAttention;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;                   // tokens that one sees, itself the last of them; 0: all before it too
-  float softcap = 0;                // of the scores over K, see kernels::AttentionSpec; 0: none
-  kernels::KvPacking packing = {};  // of K and V
+  int window = 0;                                // tokens that one sees, itself the last of them; 0: all before it too
+  float softcap = 0;                             // of the scores over K, see kernels::AttentionSpec; 0: none
+  kernels::KvPacking packing = {};               // of K and V
+  std::optional<kernels::KvFloats> floats = {};  // of K and V before packing; see kernels::KvShape
 
   // kRecurrent: see kernels::StateShape.
   int conv_tokens = 0;

@@ -1,6 +1,5 @@
 #include "cache/kv_cache.h"
 
-#include <cstring>
 #include <utility>
 
 namespace redpoll::cache {
@@ -12,7 +11,8 @@ kernels::KvStorage make_storage(const kernels::Kernels& kernels, const LayerCach
                                   .block_tokens = block_tokens,
                                   .num_kv_heads = layer.num_kv_heads,
                                   .head_dim = layer.head_dim,
-                                  .packing = layer.packing});
+                                  .packing = layer.packing,
+                                  .floats = layer.floats});
 }
 
 kernels::StateStorage make_states(const kernels::Kernels& kernels, const LayerCache& layer, int num_states) {
@@ -47,53 +47,33 @@ KvCache::KvCache(const kernels::Kernels& kernels, KvCacheShape shape)
   reset();
 }
 
-void KvCache::copy_block(BlockCopy copy) {
-  const CacheGroup& group = groups_[static_cast<std::size_t>(copy.group)];
-  for (const int layer : group.layers) {
-    const auto at = static_cast<std::size_t>(layer);
-    if (group.kind == CacheKind::kRecurrent) {
-      kernels_.copy_state(states_[at], copy.from, copy.to);
-    } else {
-      kernels_.copy_block(layers_[at], copy.from, copy.to);
-    }
-  }
-}
+void KvCache::copy_block(BlockCopy copy) { kernels_.copy_block(pools_of(copy.group), copy.from, copy.to); }
 
-/// What the block takes in each array of the group's layers.
-std::vector<std::span<std::byte>> KvCache::memory_of(int group, BlockId block) {
-  std::vector<std::span<std::byte>> memory;
+std::vector<kernels::mx::array*> KvCache::pools_of(int group) {
+  std::vector<kernels::mx::array*> pools;
   const CacheGroup& layers = groups_[static_cast<std::size_t>(group)];
   for (const int layer : layers.layers) {
     const auto at = static_cast<std::size_t>(layer);
-    const bool is_state = layers.kind == CacheKind::kRecurrent;
-    for (kernels::mx::array* pool : is_state ? states_[at].pools() : layers_[at].pools()) {
-      pool->eval();
-      CHECK(pool->flags().row_contiguous, "a block stands in one piece");
-      const std::size_t bytes = pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
-      memory.emplace_back(pool->data<std::byte>() + static_cast<std::size_t>(block) * bytes, bytes);
-    }
+    const auto own = layers.kind == CacheKind::kRecurrent ? states_[at].pools() : layers_[at].pools();
+    pools.insert(pools.end(), own.begin(), own.end());
   }
-  return memory;
+  return pools;
 }
 
 std::size_t KvCache::block_bytes(int group) {
   std::size_t bytes = 0;
-  for (const auto part : memory_of(group, 0)) bytes += part.size();
+  for (const kernels::mx::array* pool : pools_of(group)) {
+    bytes += pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
+  }
   return bytes;
 }
 
-void KvCache::read_block(int group, BlockId block, std::span<std::byte> out) {
-  for (const auto part : memory_of(group, block)) {
-    std::memcpy(out.data(), part.data(), part.size());
-    out = out.subspan(part.size());
-  }
+void KvCache::read_blocks(int group, std::span<const BlockId> blocks, std::span<std::byte> out) {
+  kernels_.read_blocks(pools_of(group), blocks, out);
 }
 
-void KvCache::write_block(int group, BlockId block, std::span<const std::byte> contents) {
-  for (const auto part : memory_of(group, block)) {
-    std::memcpy(part.data(), contents.data(), part.size());
-    contents = contents.subspan(part.size());
-  }
+void KvCache::write_blocks(int group, std::span<const BlockId> blocks, std::span<const std::byte> contents) {
+  kernels_.write_blocks(pools_of(group), blocks, contents);
 }
 
 void KvCache::reset() {

@@ -34,15 +34,14 @@ class KvCache {
   void copy_block(BlockCopy copy);
   /// Bytes of a block of the group, in all its layers.
   [[nodiscard]] std::size_t block_bytes(int group);
-  /// A block's contents as they stand in memory, a layer after the other: block_bytes bytes. Only with kernels whose
-  /// memory is the host's.
-  void read_block(int group, BlockId block, std::span<std::byte> out);
-  void write_block(int group, BlockId block, std::span<const std::byte> contents);
+  /// Contents of blocks as they stand in the device's memory: block_bytes bytes for each, a layer after the other.
+  void read_blocks(int group, std::span<const BlockId> blocks, std::span<std::byte> out);
+  void write_blocks(int group, std::span<const BlockId> blocks, std::span<const std::byte> contents);
   /// Fresh zero-filled memory. After a forward pass has thrown, nobody knows what the old one holds.
   void reset();
 
  private:
-  [[nodiscard]] std::vector<std::span<std::byte>> memory_of(int group, BlockId block);
+  [[nodiscard]] std::vector<kernels::mx::array*> pools_of(int group);
 
   const kernels::Kernels& kernels_;
   KvCacheShape shape_;

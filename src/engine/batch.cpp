@@ -51,6 +51,7 @@ void build_batch(const std::vector<Scheduled>& scheduled, int block_tokens, Step
   batch.ragged.block_tokens = block_tokens;
   batch.rows.clear();
   for (const Scheduled& row : scheduled) batch.rows.push_back(add_row(row, batch.ragged));
+  batch.ragged.has_unseen_tokens = static_cast<int>(batch.ragged.logit_rows.size()) < batch.ragged.num_tokens();
   if (batch.ragged.logit_rows.empty()) batch.ragged.logit_rows.push_back(batch.ragged.num_tokens() - 1);
 }
 

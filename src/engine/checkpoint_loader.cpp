@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/kv_floats.h"
+#include "kernels/device_info.h"
 #include "models/registry.h"
 #include "nn/kv_packing.h"
 
@@ -66,10 +68,11 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::
     loaded.kernels = kernels::make_kernels(options);
     ASSIGN_OR_RETURN(loaded.model, models::make_model(taken, *loaded.kernels));
     ASSIGN_OR_RETURN(loaded.kv_packings, nn::kv_packings(options, loaded.model->info().layers, taken));
+    loaded.kv_floats = kv_floats(*loaded.model, *loaded.kernels);
     if (identity == Identity::kOfContents) {
-      loaded.identity = contents + " " + std::string(loaded.kernels->name()) + " " + identity_of(options) +
-                        identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION + " numerics " +
-                        std::to_string(kernels::kNumericsVersion);
+      loaded.identity = contents + " " + std::string(loaded.kernels->name()) + " on " + kernels::device_identity() +
+                        " " + identity_of(options) + identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION +
+                        " numerics " + std::to_string(kernels::kNumericsVersion);
     }
     return loaded;
   };

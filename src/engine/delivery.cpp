@@ -1,12 +1,27 @@
 #include "engine/delivery.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "engine/event_queue.h"
 #include "engine/sampling/logprobs.h"
+#include "kernels/finite.h"
 
 namespace redpoll::engine {
+
+namespace {
+
+/// Of the tokens of a row. What comes of a bad one may be seen in no logits for long, or by nobody ever.
+Status check_finite(const kernels::BatchRow& row, std::span<const bool> finite_tokens) {
+  if (finite_tokens.empty()) return {};
+  const auto own =
+      finite_tokens.subspan(static_cast<std::size_t>(row.first_token), static_cast<std::size_t>(row.num_tokens));
+  if (std::ranges::all_of(own, std::identity())) return {};
+  return redpoll::fail(ErrorCode::kInternal, "the model computed numbers that are not finite for this request");
+}
+
+}  // namespace
 
 struct Delivery::Rows {
   std::span<const float> values;
@@ -28,12 +43,12 @@ void Delivery::note_start(const std::vector<Scheduled>& scheduled, Clock::TimePo
   }
 }
 
-StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const StepBatch& batch,
-                             std::span<const float> logits, const std::vector<std::unique_ptr<Sequence>>& all) {
+StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const StepBatch& batch, const StepOutput& output,
+                             const std::vector<std::unique_ptr<Sequence>>& all) {
   constexpr std::size_t kMostEvents = 3;  // of a sequence in a step: the prompt's, a token, the end
   make_room(kMostEvents * scheduled.size());
   StepCounts counts;
-  const Rows rows{.values = logits, .vocab_size = logits.size() / batch.ragged.logit_rows.size()};
+  const Rows rows{.values = output.logits, .vocab_size = output.logits.size() / batch.ragged.logit_rows.size()};
   for (std::size_t i = 0; i < scheduled.size(); ++i) {
     Sequence& sequence = *scheduled[i].sequence;
     if (sequence.state == SequenceState::kEnded) continue;  // with a sibling that failed a moment ago
@@ -42,9 +57,9 @@ StepCounts Delivery::deliver(const std::vector<Scheduled>& scheduled, const Step
     sequence.cache.advance(scheduled[i].num_tokens);
 
     const int num_before = sequence.num_generated();
-    if (const Status status = advance(sequence, batch.rows[i], rows); !status) {
-      fail(*sequence.active, all, status.error());
-    }
+    Status status = check_finite(batch.ragged.rows[i], output.finite_tokens);
+    if (status) status = advance(sequence, batch.rows[i], rows);
+    if (!status) fail(*sequence.active, all, status.error());
     counts.generated_tokens += sequence.num_generated() - num_before;
   }
   return counts;
@@ -70,7 +85,7 @@ Status Delivery::score_prompt(Sequence& sequence, const LogitRows& own, const Ro
   std::vector<PromptToken>& scores = sequence.active->prompt_scores;
   for (int i = 0; i < own.num_scores; ++i) {
     const std::span<const float> row = logits[own.first + i];
-    if (!sampling::all_finite(row)) return std::unexpected(sampling::not_finite_error());
+    if (!kernels::all_finite(row)) return std::unexpected(sampling::not_finite_error());
     const TokenId id = request.prompt[scores.size()];
     sampling::RowLogprobs scored = sampling::compute_logprobs(row, id, request.num_top_logprobs);
     scores.push_back({.id = id, .logprob = scored.logprob, .top = std::move(scored.top)});

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "engine/batch.h"
+#include "engine/model_runner.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sequence.h"
 
@@ -32,8 +33,9 @@ class Delivery {
   /// Notes when requests first came to be computed. Before the step runs.
   void note_start(const std::vector<Scheduled>& scheduled, Clock::TimePoint now);
   /// Moves every scheduled sequence on by its tokens; chooses, appends and sends the next token where all are computed.
-  /// `logits` (rows, vocab_size). `all` are the sequences there are: if one fails, its siblings end with it.
-  StepCounts deliver(const std::vector<Scheduled>& scheduled, const StepBatch& batch, std::span<const float> logits,
+  /// What is not finite fails the request whose token it is. `all` are the sequences there are: if one fails, its
+  /// siblings end with it.
+  StepCounts deliver(const std::vector<Scheduled>& scheduled, const StepBatch& batch, const StepOutput& output,
                      const std::vector<std::unique_ptr<Sequence>>& all);
 
   /// Ends a choice.

@@ -42,7 +42,7 @@ struct EngineOptions {
   int context_length = 0;               // 0: the model's, as memory allows
   std::size_t memory_budget_bytes = 0;  // weights, cache and a step; 0: 75 % of what this process may use
   std::size_t prompt_cache_bytes = 0;   // of that, for what has ended; 0: nothing is kept. Not with `exact`.
-  std::optional<SsdCacheOptions> ssd_cache = std::nullopt;  // with a prompt cache only, on a CPU
+  std::optional<SsdCacheOptions> ssd_cache = std::nullopt;  // with a prompt cache only
   std::shared_ptr<StepProfile> profile = nullptr;           // set: told where the time of steps goes
 };
 
@@ -50,10 +50,10 @@ struct EngineOptions {
 struct LoadedModel {
   std::unique_ptr<kernels::Kernels> kernels;
   std::unique_ptr<models::Model> model;
-  /// What keys, values and states are computed from and by: the same text, the same bits. Empty: they are kept on no
-  /// disk.
+  /// What keys, values and states are computed from and by: the same text, the same bits. Empty: no disk keeps them.
   std::string identity = {};
-  std::vector<kernels::KvPacking> kv_packings = {};  // of each layer; empty: nothing is packed
+  std::vector<kernels::KvPacking> kv_packings = {};              // of each layer; empty: nothing is packed
+  std::vector<std::optional<kernels::KvFloats>> kv_floats = {};  // of each layer; empty: the kernels' own
 
   /// What the model says of itself, with these.
   [[nodiscard]] models::ModelInfo info() const;

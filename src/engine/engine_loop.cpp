@@ -110,13 +110,10 @@ Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& option
 }
 
 Status EngineLoop::open_disk_tier(const std::string& identity) {
-  const bool on_cpu = models::mx::default_device() == models::mx::Device::cpu;
-  if (!prompts_ || !on_cpu) {
-    return fail(
-        ErrorCode::kUnsupported,
-        on_cpu ? "--ssd-cache keeps what the prompt cache gives up, and with --exact or --prompt-cache 0 there is none"
-               : "--ssd-cache is for models on a CPU so far; leave it out",
-        "ssd-cache");
+  if (!prompts_) {
+    return fail(ErrorCode::kUnsupported,
+                "--ssd-cache keeps what the prompt cache gives up, and with --exact or --prompt-cache 0 there is none",
+                "ssd-cache");
   }
   const DiskTrafficParts parts{
       .kv = runner_.kv(), .pools = pools_, .prompts = *prompts_, .scheduler = scheduler_, .clock = clock_};
@@ -173,9 +170,9 @@ void EngineLoop::step() {
   }
   if (prompts_) prompts_->settle();
   mark(StepPhase::kBatch);
-  const std::span<const float> logits = runner_.run(batch_.ragged);
+  const StepOutput output = runner_.run(batch_.ragged);
   mark(StepPhase::kForward);
-  deliver(scheduled, logits, started_at);
+  deliver(scheduled, output, started_at);
   if (disk_) disk_->write_between_steps();
 }
 
@@ -314,9 +311,9 @@ void EngineLoop::cancel(const Cancellation& cancellation) {
   if (found && !choice) ++stats_.cancellations;
 }
 
-void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits,
+void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, const StepOutput& output,
                          Clock::TimePoint started_at) {
-  const StepCounts counts = delivery_.deliver(scheduled, batch_, logits, scheduler_.sequences());
+  const StepCounts counts = delivery_.deliver(scheduled, batch_, output, scheduler_.sequences());
   mark(StepPhase::kSample);
   num_failures_in_a_row_ = 0;
   ++stats_.steps;

@@ -48,7 +48,7 @@ class EngineLoop {
   void restore_from_disk();
   void step();
   void take_commands();
-  void deliver(const std::vector<Scheduled>& scheduled, std::span<const float> logits, Clock::TimePoint started_at);
+  void deliver(const std::vector<Scheduled>& scheduled, const StepOutput& output, Clock::TimePoint started_at);
   void admit(Submission submission) noexcept;
   void add_request(Submission submission);
   [[nodiscard]] CacheExplanation explain(std::span<const TokenId> prompt);

@@ -67,6 +67,7 @@ ModelRunner::ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int bl
 models::ModelInfo LoadedModel::info() const {
   models::ModelInfo info = model->info();
   for (std::size_t i = 0; i < kv_packings.size(); ++i) info.layers[i].packing = kv_packings[i];
+  for (std::size_t i = 0; i < kv_floats.size(); ++i) info.layers[i].floats = kv_floats[i];
   return info;
 }
 
@@ -82,11 +83,14 @@ std::string ModelRunner::kv_scheme() const {
   return scheme;
 }
 
-std::span<const float> ModelRunner::run(const kernels::RaggedBatch& batch) {
+StepOutput ModelRunner::run(const kernels::RaggedBatch& batch) {
   logits_.reset();  // its memory is free for this pass
+  finite_tokens_.reset();
   const bool is_one_pass = rows_of_a_pass_ == RowsOfAPass::kAll || batch.rows.size() == 1;
   logits_ = is_one_pass ? run_pass(batch) : run_row_by_row(batch);
-  return {logits_->data<float>(), logits_->size()};
+  StepOutput output{.logits = {logits_->data<float>(), logits_->size()}, .finite_tokens = {}};
+  if (finite_tokens_) output.finite_tokens = {finite_tokens_->data<bool>(), finite_tokens_->size()};
+  return output;
 }
 
 mx::array ModelRunner::run_pass(const kernels::RaggedBatch& batch) {
@@ -106,6 +110,8 @@ mx::array ModelRunner::run_pass(const kernels::RaggedBatch& batch) {
     add_pending(pending, layer.convolution);
     add_pending(pending, layer.memory);
   }
+  finite_tokens_ = std::move(context.finite_tokens);
+  if (finite_tokens_) add_pending(pending, *finite_tokens_);
   if (!pending.empty()) mx::eval(std::move(pending));
   return logits;
 }

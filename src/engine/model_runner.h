@@ -17,16 +17,21 @@ namespace redpoll::engine {
 /// Rows of a batch that are computed at a time.
 enum class RowsOfAPass { kAll, kOne };
 
+/// What a step has computed; valid until the next.
+struct StepOutput {
+  std::span<const float> logits;        // of batch.logit_rows: (num_logit_rows, vocab_size) row-major
+  std::span<const bool> finite_tokens;  // (tokens); empty: nobody has looked
+};
+
 /// Made, used and destroyed on the engine thread.
 class ModelRunner {
  public:
   /// `num_blocks` for each cache group of the model's layers.
   ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens, RowsOfAPass rows_of_a_pass);
 
-  /// One forward pass, or one for each row, waited for. Returns the logits of batch.logit_rows, (num_logit_rows,
-  /// vocab_size) row-major, valid until the next call. Throws what MLX throws; the cache is then undefined until
-  /// reset_cache.
-  [[nodiscard]] std::span<const float> run(const kernels::RaggedBatch& batch);
+  /// One forward pass, or one for each row, waited for. Says of batches with unseen tokens which are finite, unless
+  /// rows are computed one by one. Throws what MLX throws; the cache is then undefined until reset_cache.
+  [[nodiscard]] StepOutput run(const kernels::RaggedBatch& batch);
   /// Before the pass that needs it.
   void copy_block(cache::BlockCopy copy) { kv_.copy_block(copy); }
   void reset_cache() { kv_.reset(); }
@@ -47,6 +52,7 @@ class ModelRunner {
   cache::KvCache kv_;
   RowsOfAPass rows_of_a_pass_;
   std::optional<models::mx::array> logits_;
+  std::optional<models::mx::array> finite_tokens_;
 };
 
 }  // namespace redpoll::engine

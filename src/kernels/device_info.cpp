@@ -1,11 +1,40 @@
 #include "kernels/device_info.h"
 
+#include <dlfcn.h>
 #include <mlx/device.h>
 #include <mlx/version.h>
+
+#include <cstddef>
+#include <string>
+#include <variant>
 
 #include "kernels/kernels.h"
 
 namespace redpoll::kernels {
+
+namespace {
+
+/// " NAME VERSION" of a library that MLX has loaded; nothing if it has not.
+std::string library_version(const char* name, const char* function) {
+  const auto version = reinterpret_cast<std::size_t (*)()>(dlsym(RTLD_DEFAULT, function));
+  return version == nullptr ? "" : " " + std::string(name) + " " + std::to_string(version());
+}
+
+}  // namespace
+
+std::string device_identity() {
+  const std::string version = " mlx " + std::string(mx::version());
+  if (mx::default_device() == mx::Device::cpu) return "cpu" + version;
+  const auto& info = mx::device_info(mx::default_device());
+  std::string identity = "gpu";
+  for (const char* key : {"device_name", "architecture"}) {  // the first says how many cores there are, too
+    if (const auto found = info.find(key); found != info.end()) {
+      if (const auto* value = std::get_if<std::string>(&found->second)) identity += " " + *value;
+    }
+  }
+  return identity + version + library_version("cublasLt", "cublasLtGetVersion") +
+         library_version("cudnn", "cudnnGetVersion");
+}
 
 DeviceInfo describe_device(KernelOptions options) {
   options.num_threads = 1;  // the name is that of any number, and one starts none

@@ -13,6 +13,10 @@ struct DeviceInfo {
   std::string kernel_set;  // what make_kernels gives for the options: Kernels::name
 };
 
+/// All that decides what bits MLX's operations give here, beside their inputs: its version, and if it computes on a GPU
+/// which one that is, and whose kernels it calls there.
+[[nodiscard]] std::string device_identity();
+
 [[nodiscard]] DeviceInfo describe_device(KernelOptions options = {});
 
 }  // namespace redpoll::kernels

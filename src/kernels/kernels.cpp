@@ -16,6 +16,28 @@ std::vector<mx::array*> KvStorage::pools() {
   return {&keys, &values, &key_affines, &value_affines};
 }
 
+mx::Dtype mlx_type(FloatType type) {
+  switch (type) {
+    case FloatType::kF16: return mx::float16;
+    case FloatType::kBF16: return mx::bfloat16;
+    case FloatType::kF32: break;
+  }
+  return mx::float32;
+}
+
+std::optional<KvFloats> KvStorage::floats() const {
+  const auto type_of = [](const mx::array& x) -> std::optional<FloatType> {
+    for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
+      if (mlx_type(type) == x.dtype()) return type;
+    }
+    return std::nullopt;
+  };
+  const auto key_type = type_of(keys);
+  const auto value_type = type_of(values);
+  if (!key_type || !value_type) return std::nullopt;
+  return KvFloats{.keys = *key_type, .values = *value_type};
+}
+
 std::size_t KvStorage::bytes_per_block() const {
   const std::size_t codes = keys.nbytes() + values.nbytes();
   const std::size_t affines = packing.bits == 0 ? 0 : key_affines.nbytes() + value_affines.nbytes();

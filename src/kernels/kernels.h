@@ -11,6 +11,7 @@
 
 #include <mlx/array.h>
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -86,6 +87,8 @@ class Kernels {
   [[nodiscard]] virtual mx::array paged_attention(const mx::array& q, const KvStorage& storage,
                                                   const RaggedBatch& batch, const AttentionSpec& spec) const = 0;
 
+  /// x (tokens, dim) -> (tokens) bool: whether all numbers of a row are finite.
+  [[nodiscard]] virtual mx::array finite_rows(const mx::array& x) const = 0;
   /// Rows of x (tokens, dim) by ascending index.
   [[nodiscard]] virtual mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const = 0;
   /// Zero-filled.
@@ -100,11 +103,21 @@ class Kernels {
                                               const RaggedBatch& batch) const = 0;
   /// x (tokens, dim) times sigmoid(logits), of which there is one for each token.
   [[nodiscard]] virtual mx::array gate_rows(const mx::array& x, const mx::array& logits) const = 0;
-  virtual void copy_state(StateStorage& states, int from, int to) const = 0;
   /// Columns [first, + count) of x (tokens, dim).
   [[nodiscard]] virtual mx::array take_columns(const mx::array& x, int first, int count) const = 0;
-  /// Copies block `from` onto block `to`.
-  virtual void copy_block(KvStorage& storage, int from, int to) const = 0;
+
+  // Blocks of pools: KvStorage::pools and StateStorage::pools of any layers, whose first axis is the block or state.
+  // All of these come after what was written before them, and before what is written later.
+
+  /// Copies block `from` onto block `to` in each pool.
+  virtual void copy_block(std::span<mx::array* const> pools, int from, int to) const = 0;
+  /// What stands in the blocks, one after the other, of each what stands in the pools, in this order: as many bytes as
+  /// `out` has. Waited for.
+  virtual void read_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                           std::span<std::byte> out) const = 0;
+  /// Puts back what was read, to any blocks, each of which is named once.
+  virtual void write_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                            std::span<const std::byte> contents) const = 0;
 };
 
 /// The best kernel set for this machine. On a CPU it also switches MLX's run-time compiler off, which would call g++.

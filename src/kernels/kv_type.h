@@ -10,6 +10,16 @@ namespace redpoll::kernels {
 /// saturate.
 enum class KvType { kF16, kF32 };
 
+/// Floats that models compute in.
+enum class FloatType { kF32, kF16, kBF16 };
+
+/// What a layer's keys and values are computed in, where kernels keep that (Kernels::keeps_types).
+struct KvFloats {
+  FloatType keys = FloatType::kF32;
+  FloatType values = FloatType::kF32;
+  bool operator==(const KvFloats&) const = default;
+};
+
 /// How scale, bias and codes of a group are found. `kOwn`: scale and bias are halves, the bias the greatest that is not
 /// above the group's least element, the scale the least with which the highest code reaches the largest one; codes are
 /// the nearest for these. So an element is off by half a scale at most; beyond 65,504 it saturates. `kMlx`: as

@@ -15,6 +15,8 @@
 
 namespace redpoll::kernels {
 
+[[nodiscard]] mx::Dtype mlx_type(FloatType type);
+
 /// K and V of one layer for every block of a pool. The first axis is the block; the rest of the layout belongs to the
 /// kernel set that made it. Operations that write replace the arrays, possibly sharing their memory.
 struct KvStorage {
@@ -33,6 +35,8 @@ struct KvStorage {
   /// All arrays that it has. The first axis of each is the block; what stands there is all that there is of the block.
   [[nodiscard]] std::vector<mx::array*> pools();
   [[nodiscard]] std::size_t bytes_per_block() const;
+  /// nullopt: codes, or what KvFloats has no name for.
+  [[nodiscard]] std::optional<KvFloats> floats() const;
 };
 
 struct KvShape {
@@ -41,6 +45,8 @@ struct KvShape {
   int num_kv_heads = 0;
   int head_dim = 0;
   KvPacking packing = {};  // as check_packing allows it
+  /// Without codes, for kernels that keep types; nullopt: not known, and the first keys and values decide.
+  std::optional<KvFloats> floats = {};
 };
 
 /// States of one recurrent layer for every sequence that has one; the first axis is the state's place. Float32. The

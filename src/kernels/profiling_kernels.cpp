@@ -29,6 +29,14 @@ class Measured {
 };
 
 double bytes_of(const mx::array& x) { return static_cast<double>(x.nbytes()); }
+
+/// Of a block of the pools.
+double block_bytes(std::span<mx::array* const> pools) {
+  double bytes = 0;
+  for (const mx::array* pool : pools) bytes += bytes_of(*pool) / pool->shape(0);
+  return bytes;
+}
+
 double size_of(const mx::array& x) { return static_cast<double>(x.size()); }
 
 /// "576" or "9 x 64": all axes but the tokens.
@@ -260,6 +268,11 @@ mx::array ProfilingKernels::paged_attention(const mx::array& q, const KvStorage&
   return measured_->paged_attention(q, storage, batch, spec);
 }
 
+mx::array ProfilingKernels::finite_rows(const mx::array& x) const {
+  const Measured measured(*profile_, "finite rows", shape_of(x), {.bytes = bytes_of(x), .float_ops = 2 * size_of(x)});
+  return measured_->finite_rows(x);
+}
+
 mx::array ProfilingKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {
   const double row_bytes = bytes_of(x) / x.shape(0);
   const Measured measured(*profile_, "take rows", shape_of(x),
@@ -271,11 +284,6 @@ mx::array ProfilingKernels::take_columns(const mx::array& x, int first, int coun
   const Measured measured(*profile_, "take columns", std::to_string(count),
                           {.bytes = 2.0 * x.shape(0) * count * sizeof(float)});
   return measured_->take_columns(x, first, count);
-}
-
-void ProfilingKernels::copy_block(KvStorage& storage, int from, int to) const {
-  const Measured measured(*profile_, "copy block", "", {.bytes = 2.0 * static_cast<double>(storage.bytes_per_block())});
-  measured_->copy_block(storage, from, to);
 }
 
 StateStorage ProfilingKernels::make_state_storage(const StateShape& shape) const {
@@ -308,10 +316,21 @@ mx::array ProfilingKernels::gate_rows(const mx::array& x, const mx::array& logit
   return measured_->gate_rows(x, logits);
 }
 
-void ProfilingKernels::copy_state(StateStorage& states, int from, int to) const {
-  const double bytes = (bytes_of(states.convolution) + bytes_of(states.memory)) / states.convolution.shape(0);
-  const Measured measured(*profile_, "copy state", "", {.bytes = 2 * bytes});
-  measured_->copy_state(states, from, to);
+void ProfilingKernels::copy_block(std::span<mx::array* const> pools, int from, int to) const {
+  const Measured measured(*profile_, "copy block", "", {.bytes = 2 * block_bytes(pools)});
+  measured_->copy_block(pools, from, to);
+}
+
+void ProfilingKernels::read_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                                   std::span<std::byte> out) const {
+  const Measured measured(*profile_, "read blocks", "", {.bytes = 2.0 * static_cast<double>(out.size())});
+  measured_->read_blocks(pools, blocks, out);
+}
+
+void ProfilingKernels::write_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                                    std::span<const std::byte> contents) const {
+  const Measured measured(*profile_, "write blocks", "", {.bytes = 2.0 * static_cast<double>(contents.size())});
+  measured_->write_blocks(pools, blocks, contents);
 }
 
 }  // namespace redpoll::kernels

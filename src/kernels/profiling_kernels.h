@@ -44,9 +44,9 @@ class ProfilingKernels final : public Kernels {
   [[nodiscard]] mx::array paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
                                           const AttentionSpec& spec) const override;
 
+  [[nodiscard]] mx::array finite_rows(const mx::array& x) const override;
   [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
   [[nodiscard]] mx::array take_columns(const mx::array& x, int first, int count) const override;
-  void copy_block(KvStorage& storage, int from, int to) const override;
 
   [[nodiscard]] StateStorage make_state_storage(const StateShape& shape) const override;
   [[nodiscard]] mx::array short_convolution(const mx::array& x, const ConvolutionSpec& spec, StateStorage& states,
@@ -54,7 +54,12 @@ class ProfilingKernels final : public Kernels {
   [[nodiscard]] mx::array gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
                                       const RaggedBatch& batch) const override;
   [[nodiscard]] mx::array gate_rows(const mx::array& x, const mx::array& logits) const override;
-  void copy_state(StateStorage& states, int from, int to) const override;
+
+  void copy_block(std::span<mx::array* const> pools, int from, int to) const override;
+  void read_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                   std::span<std::byte> out) const override;
+  void write_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                    std::span<const std::byte> contents) const override;
 
  private:
   std::unique_ptr<Kernels> measured_;

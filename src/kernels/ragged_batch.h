@@ -32,6 +32,7 @@ struct RaggedBatch {
   std::vector<std::int32_t> block_ids;   // block tables of all rows, one after the other
   std::vector<std::int32_t> logit_rows;  // ascending indices into tokens: where logits are wanted
   int block_tokens = 0;                  // tokens per block
+  bool has_unseen_tokens = false;        // whose logits nobody looks at: see nn::ForwardContext
 
   [[nodiscard]] int num_tokens() const { return static_cast<int>(tokens.size()); }
   [[nodiscard]] std::span<const std::int32_t> block_table(const BatchRow& row, int group) const {
@@ -44,6 +45,7 @@ struct RaggedBatch {
     rows.clear();
     block_ids.clear();
     logit_rows.clear();
+    has_unseen_tokens = false;
   }
 };
 

@@ -82,6 +82,12 @@ mx::array ReferenceKernels::rope(const mx::array& x, const RaggedBatch& batch, c
   return mx::reshape(outputs.size() == 1 ? outputs.front() : mx::concatenate(std::move(outputs), 0), x.shape());
 }
 
+/// 0 * x is NaN of what is not finite, and so is every sum with it.
+mx::array ReferenceKernels::finite_rows(const mx::array& x) const {
+  const mx::array zero(0.0F, x.dtype());
+  return mx::equal(mx::sum(mx::multiply(x, zero), -1), zero);
+}
+
 mx::array ReferenceKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {
   return mx::take(x, mx::array(rows.data(), {static_cast<int>(rows.size())}, mx::int32), 0);
 }

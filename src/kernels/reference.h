@@ -26,7 +26,8 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] std::vector<mx::array> apply_all(const mx::array& x, std::span<const LinearMap> maps) const override;
   /// nullptr for dense ones that keep a narrow type on a CPU, where MLX lacks them.
   [[nodiscard]] std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const override;
-  /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written.
+  /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written, which
+  /// KvShape::floats says if it is known.
   [[nodiscard]] KvStorage make_kv_storage(const KvShape& shape) const override;
 
   [[nodiscard]] mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) const override;
@@ -51,9 +52,9 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] mx::array paged_attention(const mx::array& q, const KvStorage& storage, const RaggedBatch& batch,
                                           const AttentionSpec& spec) const override;
 
+  [[nodiscard]] mx::array finite_rows(const mx::array& x) const override;
   [[nodiscard]] mx::array take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const override;
   [[nodiscard]] mx::array take_columns(const mx::array& x, int first, int count) const override;
-  void copy_block(KvStorage& storage, int from, int to) const override;
 
   [[nodiscard]] StateStorage make_state_storage(const StateShape& shape) const override;
   [[nodiscard]] mx::array short_convolution(const mx::array& x, const ConvolutionSpec& spec, StateStorage& states,
@@ -61,7 +62,12 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] mx::array gated_delta(const DeltaInputs& inputs, const DeltaSpec& spec, StateStorage& states,
                                       const RaggedBatch& batch) const override;
   [[nodiscard]] mx::array gate_rows(const mx::array& x, const mx::array& logits) const override;
-  void copy_state(StateStorage& states, int from, int to) const override;
+
+  void copy_block(std::span<mx::array* const> pools, int from, int to) const override;
+  void read_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                   std::span<std::byte> out) const override;
+  void write_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
+                    std::span<const std::byte> contents) const override;
 
  private:
   /// Of one row: q (1, heads, queries, head_dim).

@@ -158,10 +158,11 @@ KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
   const auto zeros = [&](int width, mx::Dtype dtype) {
     return mx::zeros({shape.num_blocks, shape.block_tokens, shape.num_kv_heads, width}, dtype);
   };
-  const mx::Dtype numbers = keeps_types() && !is_exact_ ? mx::bfloat16 : mx::float32;  // as large as they may become
+  const FloatType unknown = keeps_types() && !is_exact_ ? FloatType::kBF16 : FloatType::kF32;
+  const KvFloats floats = shape.floats.value_or(KvFloats{.keys = unknown, .values = unknown});
   if (shape.packing.bits == 0) {
-    storage.keys = zeros(shape.head_dim, numbers);
-    storage.values = zeros(shape.head_dim, numbers);
+    storage.keys = zeros(shape.head_dim, mlx_type(floats.keys));
+    storage.values = zeros(shape.head_dim, mlx_type(floats.values));
   } else {
     const bool is_own = shape.packing.codes == KvCodes::kOwn;
     const mx::Dtype codes = is_own ? mx::uint8 : mx::uint32;
@@ -169,8 +170,8 @@ KvStorage ReferenceKernels::make_kv_storage(const KvShape& shape) const {
     const int num_affines = 2 * shape.head_dim / shape.packing.group_size;
     storage.keys = zeros(num_codes, codes);
     storage.values = zeros(num_codes, codes);
-    storage.key_affines = zeros(num_affines, is_own ? mx::float16 : numbers);
-    storage.value_affines = zeros(num_affines, is_own ? mx::float16 : numbers);
+    storage.key_affines = zeros(num_affines, is_own ? mx::float16 : mlx_type(floats.keys));
+    storage.value_affines = zeros(num_affines, is_own ? mx::float16 : mlx_type(floats.values));
   }
   return storage;
 }
@@ -197,19 +198,6 @@ void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx
   if (storage.packing.codes == KvCodes::kMlx && std::ranges::any_of(batch.rows, begins)) {
     storage.unpacked_keys = keys;
     storage.unpacked_values = values;
-  }
-}
-
-void ReferenceKernels::copy_block(KvStorage& storage, int from, int to) const {
-  for (mx::array* pool : storage.pools()) {
-    mx::Shape start(pool->shape().size(), 0);
-    mx::Shape stop = pool->shape();
-    start[0] = from;
-    stop[0] = from + 1;
-    const mx::array block = mx::slice(*pool, start, stop);
-    start[0] = to;
-    stop[0] = to + 1;
-    *pool = mx::slice_update(*pool, block, start, stop);
   }
 }
 

@@ -119,10 +119,4 @@ mx::array ReferenceKernels::gate_rows(const mx::array& x, const mx::array& logit
   return mx::multiply(mx::sigmoid(mx::reshape(logits, {-1, 1})), x);
 }
 
-void ReferenceKernels::copy_state(StateStorage& states, int from, int to) const {
-  states.convolution = with_row(states.convolution, to, mx::squeeze(cut(states.convolution, from, 1), 0));
-  if (states.memory.ndim() > 0)
-    states.memory = with_row(states.memory, to, mx::squeeze(cut(states.memory, from, 1), 0));
-}
-
 }  // namespace redpoll::kernels

@@ -34,7 +34,8 @@ class Model {
   [[nodiscard]] virtual const ModelInfo& info() const = 0;
 
   /// One step: writes K and V of every token of context.batch into context.kv and returns the logits of
-  /// batch.logit_rows, (num_logit_rows, vocab_size) float32, possibly not yet evaluated. May throw what MLX throws.
+  /// batch.logit_rows, (num_logit_rows, vocab_size) float32, possibly not yet evaluated; sets context.finite_tokens.
+  /// May throw what MLX throws.
   [[nodiscard]] virtual mx::array forward(nn::ForwardContext& context) = 0;
 };
 

@@ -15,6 +15,8 @@ struct ForwardContext {
   std::vector<kernels::StateStorage>& states;  // one per layer
   std::optional<kernels::mx::array> layer_inputs =
       {};  // (tokens, layers * size): what each layer gets beside the stream
+  /// Set by the model if batch.has_unseen_tokens: (tokens) bool, whether what it has computed of each is finite.
+  std::optional<kernels::mx::array> finite_tokens = {};
 };
 
 }  // namespace redpoll::nn

@@ -60,7 +60,7 @@ def test_the_exact_tier_packs_too():
         answers[bits] = answer["choices"][0]["logprobs"]["token_logprobs"]
         if bits != "off":
             assert kv["scheme"] == f"q{bits}"
-            # Scales and biases are counted as float32, which they may become.
+            # Scales and biases are float32, as what this model computes in.
             assert block_bytes(kv) == 2 * 30 * 3 * 32 * (64 * int(bits) / 8 + 8)
     # The prompt's tokens see each other before they are packed, but the last one sees codes.
     assert len({tuple(scores) for scores in answers.values()}) == 3

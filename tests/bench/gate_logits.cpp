@@ -61,7 +61,7 @@ Status write_window(engine::ModelRunner& runner, std::span<const TokenId> window
   const int num_tokens = static_cast<int>(window.size());
   for (int first = 0; first < num_tokens; first += step_tokens) {
     fill_batch(batch, num_groups, window, first, std::min(step_tokens, num_tokens - first));
-    const std::span<const float> logits = runner.run(batch);
+    const std::span<const float> logits = runner.run(batch).logits;
     if (std::fwrite(logits.data(), sizeof(float), logits.size(), stdout) != logits.size()) {
       return fail(ErrorCode::kIo, "cannot write to standard output");
     }

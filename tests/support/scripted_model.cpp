@@ -4,6 +4,8 @@
 #include <mlx/transforms.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -100,11 +102,12 @@ void check_batch(const kernels::RaggedBatch& batch, std::span<const kernels::KvS
 struct Slot {
   float token_plus_one = 0;
   float position_plus_one = 0;
-  float unused[kHeadDim - 2] = {};
+  float number = 0;  // NaN: what was computed of the token is none
+  float unused[kHeadDim - 3] = {};
 };
 static_assert(sizeof(Slot) == kHeadDim * sizeof(float));
 
-std::span<const Slot> write_slots(nn::ForwardContext& context, kernels::KvStorage& storage) {
+std::span<Slot> write_slots(nn::ForwardContext& context, kernels::KvStorage& storage) {
   const kernels::RaggedBatch& batch = context.batch;
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
@@ -115,12 +118,12 @@ std::span<const Slot> write_slots(nn::ForwardContext& context, kernels::KvStorag
   context.kernels.write_kv(storage, k, mx::zeros_like(k), batch);
   mx::eval(storage.keys);
   const auto num_slots = storage.keys.size() / kHeadDim;
-  return {reinterpret_cast<const Slot*>(storage.keys.data<float>()), num_slots};
+  return {reinterpret_cast<Slot*>(storage.keys.data<float>()), num_slots};
 }
 
 /// What a layer has kept.
 struct Kept {
-  std::span<const Slot> slots;
+  std::span<Slot> slots;
   int group = 0;
   int window = 0;
 };
@@ -147,6 +150,33 @@ std::vector<TokenId> read_prefix(const std::vector<Kept>& layers, const kernels:
     expect(std::ranges::equal(seen, std::span(prefix).last(seen.size())), "layers that have seen different tokens");
   }
   return prefix;
+}
+
+/// Whether a token that the last of the first `num_tokens` of a row sees, or itself, is without numbers.
+bool sees_none(const Kept& kept, const kernels::RaggedBatch& batch, const kernels::BatchRow& row, int num_tokens) {
+  for (int position = 0; position < num_tokens; ++position) {
+    if (std::isnan(kept.slots[slot_of(batch, row, kept.group, position)].number)) return true;
+  }
+  return false;
+}
+
+/// As a model does: who sees a token without numbers has none either.
+void spoil(nn::ForwardContext& context, const Kept& all, const std::function<bool(std::span<const TokenId>)>& spoils) {
+  const kernels::RaggedBatch& batch = context.batch;
+  std::vector<std::uint8_t> finite;
+  for (const kernels::BatchRow& row : batch.rows) {
+    for (int length = row.num_computed + 1; length <= row.num_computed + row.num_tokens; ++length) {
+      const auto prefix = read_seen(all, batch, row, length);
+      const bool is_spoilt = sees_none(all, batch, row, length) || spoils(prefix);
+      if (is_spoilt) {
+        all.slots[slot_of(batch, row, all.group, length - 1)].number = std::numeric_limits<float>::quiet_NaN();
+      }
+      finite.push_back(is_spoilt ? 0 : 1);
+    }
+  }
+  if (batch.has_unseen_tokens) {
+    context.finite_tokens = mx::astype(mx::array(finite.data(), {batch.num_tokens()}, mx::uint8), mx::bool_);
+  }
 }
 
 /// A recurrent layer's state: how many tokens it has seen, and their hash, as far as a float holds it.
@@ -205,6 +235,7 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
   }
 
   if (options_.has_state) update_states(context, layers);
+  if (options_.spoils) spoil(context, layers.front(), options_.spoils);
 
   const auto vocab_size = static_cast<std::size_t>(options_.vocab_size);
   // As the kernels of a CPU give them: MLX's own arrays ask for memory when they are freed.
@@ -221,6 +252,9 @@ mx::array ScriptedModel::forward(nn::ForwardContext& context) {
         out[i] = static_cast<float>(engine::sampling::mix_bits(hash + i) % 997U) / 500;
       out[static_cast<std::size_t>(options_.next_token(prefix))] = kNextLogit;
       if (options_.edit_logits) options_.edit_logits(prefix, out);
+      if (options_.spoils && sees_none(layers.front(), batch, row, static_cast<int>(prefix.size()))) {
+        std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
+      }
     }
   }
   return std::move(logits.array);

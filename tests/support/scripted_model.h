@@ -27,6 +27,9 @@ struct ScriptedModelOptions {
   std::function<void(const kernels::RaggedBatch&)> before_step = {};
   /// Called on every finished row of logits.
   std::function<void(std::span<const TokenId> prefix, std::span<float> logits)> edit_logits = {};
+  /// Called on every token that is computed, the last of the prefix: true leaves no number in the place of its K, nor
+  /// in the logits of who sees it.
+  std::function<bool(std::span<const TokenId> prefix)> spoils = {};
 };
 
 /// Logits are 8 for the next token and small numbers that depend on the prefix elsewhere.

@@ -25,8 +25,9 @@ constexpr std::size_t kMostHeaderBytes = std::size_t{8} << 20U;
 /// Entries that wait to be copied out.
 constexpr std::size_t kMostSpills = 256;
 
-std::span<const TokenId> part_of(const std::vector<TokenId>& tokens, int first, int count) {
-  return std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+/// Of tokens, or of a block table.
+std::span<const int> part_of(std::span<const int> all, int first, int count) {
+  return all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
 }
 
 }  // namespace
@@ -185,10 +186,10 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
   cache::Payload payload = tier_->payloads().take(num_bytes);
   std::span<std::byte> rest = payload;
   for (const auto& [group, first_block, num_blocks] : head.parts) {
-    const std::size_t bytes = block_bytes_[static_cast<std::size_t>(group)];
-    for (int i = first_block; i < first_block + num_blocks; ++i, rest = rest.subspan(bytes)) {
-      parts_.kv.read_block(group, cache.table(group)[static_cast<std::size_t>(i)], rest.first(bytes));
-    }
+    const auto blocks = part_of(cache.table(group), first_block, num_blocks);
+    const std::size_t bytes = blocks.size() * block_bytes_[static_cast<std::size_t>(group)];
+    parts_.kv.read_blocks(group, blocks, rest.first(bytes));
+    rest = rest.subspan(bytes);
   }
   budget -= std::min(budget, num_bytes);
   (void)tier_->write(std::move(head), std::move(payload));  // what it refuses it counts
@@ -343,11 +344,10 @@ Status DiskTraffic::fill(const cache::StoredFile& file) {
   }
   std::span<const std::byte> rest = file.payload;
   for (const auto& [group, first_block, num_blocks] : awaited.parts) {
-    const auto table = cache.table(group);
-    const std::size_t bytes = block_bytes_[static_cast<std::size_t>(group)];
-    for (int i = first_block; i < first_block + num_blocks; ++i, rest = rest.subspan(bytes)) {
-      parts_.kv.write_block(group, table[static_cast<std::size_t>(i)], rest.first(bytes));
-    }
+    const auto blocks = part_of(cache.table(group), first_block, num_blocks);
+    const std::size_t bytes = blocks.size() * block_bytes_[static_cast<std::size_t>(group)];
+    parts_.kv.write_blocks(group, blocks, rest.first(bytes));
+    rest = rest.subspan(bytes);
   }
   return {};
 }

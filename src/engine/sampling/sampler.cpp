@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernels/finite.h"
+
 namespace redpoll::engine::sampling {
 namespace {
 
@@ -47,16 +49,6 @@ Result<TokenId> choose_likeliest(std::span<const float> logits) {
 
 }  // namespace
 
-bool all_finite(std::span<const float> values) {
-  float lanes[kLanes] = {};  // 0 * x is NaN of what is not finite, and so is every sum with it
-  std::size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (std::size_t j = 0; j < kLanes; ++j) lanes[j] += 0 * values[i + j];
-  }
-  for (; i < values.size(); ++i) lanes[0] += 0 * values[i];
-  return std::ranges::none_of(lanes, [](float lane) { return std::isnan(lane); });
-}
-
 Error not_finite_error() {
   return {.code = ErrorCode::kInternal,
           .message = "the model computed logits that are not finite numbers for this request",
@@ -64,7 +56,7 @@ Error not_finite_error() {
 }
 
 Result<TokenId> Sampler::sample(std::span<const float> logits, const SamplingContext& context) {
-  if (!all_finite(logits)) return std::unexpected(not_finite_error());
+  if (!kernels::all_finite(logits)) return std::unexpected(not_finite_error());
   const bool masks_stop_ids = !context.may_stop && !context.stop_ids.empty();
   if (masks_stop_ids || has_processors(context.params)) {
     processed_.assign(logits.begin(), logits.end());

@@ -37,7 +37,6 @@ class Sampler {
   Candidates candidates_;
 };
 
-[[nodiscard]] bool all_finite(std::span<const float> values);
 /// For the request whose logits are not.
 [[nodiscard]] Error not_finite_error();
 

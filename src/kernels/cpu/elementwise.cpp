@@ -5,6 +5,7 @@
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/host_view.h"
+#include "kernels/finite.h"
 
 namespace redpoll::kernels::cpu {
 
@@ -101,6 +102,19 @@ mx::array CpuKernels::take_columns(const mx::array& x, int first, int count) con
     std::copy_n(input.data() + row * dim + first, count, out.data + row * count);
   }
   return std::move(out.array);
+}
+
+mx::array CpuKernels::finite_rows(const mx::array& x) const {
+  const HostView input(x);
+  const std::int64_t dim = x.shape(1);
+  std::vector<std::uint8_t> finite(static_cast<std::size_t>(x.shape(0)));
+  context_->team.parallel_for(x.shape(0), rows_per_part(dim), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::span row(input.data() + i * dim, static_cast<std::size_t>(dim));
+      finite[static_cast<std::size_t>(i)] = all_finite(row) ? 1 : 0;
+    }
+  });
+  return mx::array(finite.data(), {x.shape(0)}, mx::bool_);
 }
 
 mx::array CpuKernels::take_rows(const mx::array& x, const std::vector<std::int32_t>& rows) const {

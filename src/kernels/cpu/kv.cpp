@@ -228,7 +228,7 @@ void write_rows(ThreadTeam& team, const Writer& writer, const HostView& k, const
 /// take a byte each, or half of one, shared along head_dim as products.inc says; scales and biases stand by
 /// token as those of keys do: (blocks, kv_heads, groups, 2, tokens).
 KvStorage CpuKernels::make_kv_storage(const KvShape& shape) const {
-  const auto& [num_blocks, block_tokens, kv_heads, head_dim, packing] = shape;
+  const auto& [num_blocks, block_tokens, kv_heads, head_dim, packing, floats] = shape;
   KvStorage storage;
   storage.head_dim = head_dim;
   storage.packing = packing;
@@ -257,15 +257,6 @@ void CpuKernels::write_kv(KvStorage& storage, const mx::array& k, const mx::arra
     write_rows(context_->team, TokenWriter<Half>(context_->loops, storage), keys, values, batch);
   } else {
     write_rows(context_->team, TokenWriter<float>(context_->loops, storage), keys, values, batch);
-  }
-}
-
-void CpuKernels::copy_block(KvStorage& storage, int from, int to) const {
-  for (mx::array* pool : storage.pools()) {
-    const std::size_t block_bytes = pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
-    auto* bytes = pool->data<std::byte>();
-    std::memcpy(bytes + static_cast<std::size_t>(to) * block_bytes,
-                bytes + static_cast<std::size_t>(from) * block_bytes, block_bytes);
   }
 }
 

@@ -182,12 +182,4 @@ mx::array CpuKernels::gated_delta(const DeltaInputs& inputs, const DeltaSpec& sp
   return std::move(out.array);
 }
 
-void CpuKernels::copy_state(StateStorage& states, int from, int to) const {
-  for (mx::array* pool : states.pools()) {
-    const std::size_t bytes = pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
-    auto* all = pool->data<std::byte>();
-    std::memcpy(all + static_cast<std::size_t>(to) * bytes, all + static_cast<std::size_t>(from) * bytes, bytes);
-  }
-}
-
 }  // namespace redpoll::kernels::cpu

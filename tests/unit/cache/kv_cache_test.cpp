@@ -1,11 +1,15 @@
 #include "cache/kv_cache.h"
 
 #include <gmock/gmock.h>
+#include <mlx/memory.h>
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <ostream>
+#include <string>
 #include <vector>
 
 namespace redpoll::cache {
@@ -116,6 +120,148 @@ TEST_P(KvCacheTest, CopiesABlockInEveryLayerOfItsGroupAndForgetsItAllWhenReset) 
   EXPECT_EQ(sum_of(cache.layers()[0].keys), 0);
   EXPECT_EQ(sum_of(cache.layers()[1].values), 0);
 }
+
+/// Block b of the pool filled with bytes of value b + first; floats of such bytes are numbers.
+void fill_blocks(mlx::core::array& pool, int first) {
+  const auto num_blocks = static_cast<std::size_t>(pool.shape(0));
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t b = 0; b < num_blocks; ++b) {
+    bytes.insert(bytes.end(), pool.nbytes() / num_blocks,
+                 static_cast<std::uint8_t>(b + static_cast<std::size_t>(first)));
+  }
+  const mlx::core::array flat(bytes.data(), {static_cast<int>(bytes.size())}, mlx::core::uint8);
+  pool = mlx::core::reshape(mlx::core::view(flat, pool.dtype()), pool.shape());
+  pool.eval();
+}
+
+struct BytesCase {
+  const char* name;
+  bool reference;
+  LayerCache layer;
+};
+
+void PrintTo(const BytesCase& bytes_case, std::ostream* out) { *out << bytes_case.name; }
+
+class KvBytesTest : public testing::TestWithParam<BytesCase> {};
+
+TEST_P(KvBytesTest, BlocksGoOutAndComeBackAsTheyStand) {
+  if (!GetParam().reference && mlx::core::default_device() != mlx::core::Device::cpu) GTEST_SKIP();
+  const auto kernels = kernels::make_kernels({.num_threads = 1, .reference = GetParam().reference});
+  KvCache cache(*kernels,
+                {.layers = {GetParam().layer, kNothing, GetParam().layer}, .num_blocks = {6}, .block_tokens = 4});
+  std::vector<mlx::core::array*> pools;
+  for (const std::size_t layer : {0, 2}) {
+    const auto own =
+        GetParam().layer.kind == CacheKind::kRecurrent ? cache.states()[layer].pools() : cache.layers()[layer].pools();
+    pools.insert(pools.end(), own.begin(), own.end());
+  }
+  std::size_t block_bytes = 0;
+  std::vector<std::size_t> bytes_of_pool;
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    fill_blocks(*pools[i], 10 * static_cast<int>(i + 1));
+    bytes_of_pool.push_back(pools[i]->nbytes() / 6);
+    block_bytes += bytes_of_pool.back();
+  }
+  ASSERT_EQ(cache.block_bytes(0), block_bytes);
+
+  const auto expected = [&](const std::vector<int>& blocks) {  // by hand: block after block, a pool after the other
+    std::vector<std::byte> bytes;
+    for (const int block : blocks) {
+      for (std::size_t i = 0; i < pools.size(); ++i) {
+        bytes.insert(bytes.end(), bytes_of_pool[i], static_cast<std::byte>(10 * static_cast<int>(i + 1) + block));
+      }
+    }
+    return bytes;
+  };
+  const auto read = [&](const std::vector<int>& blocks) {
+    std::vector<std::byte> bytes(blocks.size() * block_bytes);
+    cache.read_blocks(0, blocks, bytes);
+    return bytes;
+  };
+  EXPECT_EQ(read({4, 1, 3}), expected({4, 1, 3}));
+  cache.write_blocks(0, std::vector{0, 5}, expected({3, 1}));
+  EXPECT_EQ(read({0, 1, 2, 3, 4, 5}), expected({3, 1, 2, 3, 4, 1}));
+  cache.copy_block({.group = 0, .from = 2, .to = 1});
+  cache.copy_block({.group = 0, .from = 1, .to = 4});
+  EXPECT_EQ(read({0, 1, 2, 3, 4, 5}), expected({3, 2, 2, 3, 2, 1}));
+}
+
+/// To the first block of each pool.
+void write_as_a_step_does(KvCache& cache) {
+  std::vector<mlx::core::array> written;
+  const auto write = [&](const std::vector<mlx::core::array*>& pools) {
+    for (mlx::core::array* pool : pools) {
+      mlx::core::Shape end = pool->shape();
+      end[0] = 1;
+      const mlx::core::Shape begin(end.size(), 0);
+      *pool = mlx::core::slice_update(*pool, mlx::core::zeros(end, pool->dtype()), begin, end);
+      written.push_back(*pool);
+    }
+  };
+  for (kernels::KvStorage& layer : cache.layers()) {
+    if (layer.keys.ndim() > 0) write(layer.pools());
+  }
+  for (kernels::StateStorage& layer : cache.states()) {
+    if (layer.convolution.ndim() > 0) write(layer.pools());
+  }
+  mlx::core::eval(std::move(written));
+}
+
+/// Nor does the step after it.
+TEST_P(KvBytesTest, MovingBlocksTakesNoSecondPool) {
+  if (!GetParam().reference) GTEST_SKIP() << "memory that MLX does not count";
+  const auto kernels = kernels::make_kernels({.reference = true});
+  constexpr int kNumBlocks = 4096;
+  KvCache cache(*kernels, {.layers = {GetParam().layer}, .num_blocks = {kNumBlocks}, .block_tokens = 64});
+  std::vector<std::byte> bytes(4 * cache.block_bytes(0));
+  const std::size_t pool_bytes = kNumBlocks * cache.block_bytes(0);
+  cache.write_blocks(0, std::vector{0, 1, 2, 3}, bytes);
+  cache.read_blocks(0, std::vector{0, 1, 2, 3}, bytes);
+  mlx::core::reset_peak_memory();
+  const std::size_t before = mlx::core::get_active_memory();
+  for (int i = 0; i < 8; ++i) {
+    cache.copy_block({.group = 0, .from = i, .to = i + 100});
+    cache.write_blocks(0, std::vector{i, i + 10, i + 20, i + 30}, bytes);
+    write_as_a_step_does(cache);
+    cache.read_blocks(0, std::vector{i, i + 11, i + 21, i + 31}, bytes);
+  }
+  EXPECT_LT(mlx::core::get_peak_memory() - before, pool_bytes / 8);
+}
+
+std::vector<BytesCase> bytes_cases() {
+  const auto floats = [](kernels::FloatType type) {
+    LayerCache layer = kWide;
+    layer.floats = kernels::KvFloats{.keys = type, .values = type};
+    return layer;
+  };
+  LayerCache packed = kWide;
+  packed.packing = {.bits = 4, .group_size = 16};
+  const LayerCache state{.kind = CacheKind::kRecurrent,
+                         .conv_tokens = 3,
+                         .conv_channels = 8,
+                         .num_heads = 2,
+                         .key_dim = 8,
+                         .value_dim = 16};
+  const LayerCache convolution{.kind = CacheKind::kRecurrent, .conv_tokens = 3, .conv_channels = 8};
+  std::vector<BytesCase> cases;
+  for (const bool reference : {true, false}) {
+    cases.push_back({"f32", reference, floats(kernels::FloatType::kF32)});
+    cases.push_back({"f16", reference, floats(kernels::FloatType::kF16)});
+    cases.push_back({"bf16", reference, floats(kernels::FloatType::kBF16)});
+    cases.push_back({"q4", reference, packed});
+    cases.push_back({"state", reference, state});
+    cases.push_back({"convolution", reference, convolution});
+  }
+  return cases;
+}
+
+std::string bytes_case_name(const testing::TestParamInfo<BytesCase>& info) {
+  return std::string(info.param.name) + (info.param.reference ? "_reference" : "_fast");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, KvBytesTest, testing::ValuesIn(bytes_cases()), bytes_case_name);
+/// The same, on one.
+INSTANTIATE_TEST_SUITE_P(Accelerator, KvBytesTest, testing::ValuesIn(bytes_cases()), bytes_case_name);
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KvCacheTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "reference" : "fast"; });

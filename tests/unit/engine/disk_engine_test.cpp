@@ -12,11 +12,6 @@
 namespace redpoll::engine {
 namespace {
 
-/// Until all that was copied out is in files. An engine that has nothing to run has copied out all there is.
-void wait_for_files(const Engine& engine) {
-  while (engine.stats().ssd_cache->tier.queued_bytes > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
 void flip_byte(const fs::path& path, std::uintmax_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(static_cast<std::streamoff>(at));

@@ -1,8 +1,10 @@
 // What the tests of the disk tier in the engine share: small blocks and files, requests with logprobs.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/temporary_folder.h"
@@ -47,6 +49,11 @@ inline std::vector<fs::path> files_in(const fs::path& directory) {
     if (entry.is_regular_file()) files.push_back(entry.path());
   }
   return files;
+}
+
+/// Until all that was copied out is in files. An engine that has nothing to run has copied out all there is.
+inline void wait_for_files(const Engine& engine) {
+  while (engine.stats().ssd_cache->tier.queued_bytes > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 inline ModelLoader scripted_with_identity(const test::ScriptedModelOptions& script) {

@@ -261,7 +261,7 @@ TEST_P(AttentionTest, CopiesABlock) {
   RaggedBatch batch = make_batch({{0, 8}}, 8, 1);
   kernels->write_kv(storage, s.k, s.v, batch);
   const auto expected = bits_of(kernels->paged_attention(s.q, storage, batch, s.spec));
-  kernels->copy_block(storage, 0, 5);
+  kernels->copy_block(storage.pools(), 0, 5);
   kernels->write_kv(storage, mx::zeros({8, 2, 12}), mx::zeros({8, 2, 12}), batch);
   batch.block_ids = {5};
   EXPECT_EQ(bits_of(kernels->paged_attention(s.q, storage, batch, s.spec)), expected);
@@ -273,7 +273,7 @@ TEST(ReferenceAttentionTest, CopiesABlockAndKeepsTheOthers) {
   const RaggedBatch batch = make_batch({{0, 2}}, 2, 1);
   const mx::array k = random_array({2, 1, 2}, 1);
   reference.write_kv(storage, k, k, batch);
-  reference.copy_block(storage, 0, 2);
+  reference.copy_block(storage.pools(), 0, 2);
   EXPECT_EQ(bits_of(rows_of(storage.keys, 2, 3)), bits_of(k));
   EXPECT_EQ(bits_of(rows_of(storage.values, 0, 1)), bits_of(k));
   EXPECT_EQ(bits_of(rows_of(storage.values, 1, 2)), bits_of(mx::zeros({4})));

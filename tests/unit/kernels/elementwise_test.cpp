@@ -2,6 +2,7 @@
 #include <mlx/random.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "unit/kernels/fixtures.h"
@@ -45,6 +46,27 @@ TEST_P(ElementwiseTest, AddsAndScalesLikeTheReferenceToTheBit) {
   const mx::array y = random_array({41, 999}, 4);
   EXPECT_EQ(bits_of(cpu()->add(x, y)), bits_of(reference.add(x, y)));
   EXPECT_EQ(bits_of(cpu()->scale(x, 0.3F)), bits_of(reference.scale(x, 0.3F)));
+}
+
+TEST_P(ElementwiseTest, FindsTheRowsThatAreNotFinite) {
+  const auto fast = cpu();
+  const ReferenceKernels reference;
+  const std::vector<const Kernels*> sets{fast.get(), &reference};
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const int dim : {1, 15, 16, 17, 577}) {
+    for (const float bad : {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> numbers = random_floats(static_cast<std::size_t>(70 * dim), 1, 3.0F);
+      numbers.front() = std::numeric_limits<float>::max();
+      numbers[static_cast<std::size_t>(3 * dim)] = bad;
+      numbers[static_cast<std::size_t>(41 * dim - 1)] = bad;
+      for (const Kernels* kernels : sets) {
+        mx::array finite = kernels->finite_rows(array_of(numbers, {70, dim}));
+        finite.eval();
+        ASSERT_EQ(finite.dtype(), mx::bool_);
+        for (int i = 0; i < 70; ++i) ASSERT_EQ(finite.data<bool>()[i], i != 3 && i != 40) << i << " of " << dim;
+      }
+    }
+  }
 }
 
 TEST_P(ElementwiseTest, GatesLikeFloat64) {

@@ -29,7 +29,7 @@ TEST_P(PackedAttentionTest, TheReferenceCopiesABlock) {
   RaggedBatch batch = make_batch({{0, 8}}, 8, 1);
   reference.write_kv(storage, s.k, s.v, batch);
   const auto expected = bits_of(reference.paged_attention(s.q, storage, batch, s.spec));
-  reference.copy_block(storage, 0, 5);
+  reference.copy_block(storage.pools(), 0, 5);
   reference.write_kv(storage, mx::zeros({8, 2, 12}), mx::zeros({8, 2, 12}), batch);
   batch.block_ids = {5};
   EXPECT_EQ(bits_of(reference.paged_attention(s.q, storage, batch, s.spec)), expected);
@@ -207,7 +207,7 @@ TEST_P(PackedAttentionTest, RowsOfTheExactTierSeeTheirOwnTokensUnpackedInABatch)
   const auto both = step({{16, 8}, {0, 16}}, {0, 1, 2, 3, 4});
   EXPECT_EQ(std::vector(both.begin(), both.begin() + 8 * row), std::vector(alone.begin() + 16 * row, alone.end()));
   EXPECT_EQ(std::vector(both.begin() + 8 * row, both.end()), std::vector(alone.begin(), alone.begin() + 16 * row));
-  exact.copy_block(storage, 3, 6);
+  exact.copy_block(storage.pools(), 3, 6);
   EXPECT_EQ(step({{16, 8}}, {6, 4, 7}), std::vector(alone.begin() + 16 * row, alone.end()));
   EXPECT_FALSE(storage.unpacked_keys);
 }

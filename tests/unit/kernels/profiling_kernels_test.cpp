@@ -123,8 +123,8 @@ TEST_F(ProfilingKernelsTest, EveryOperationGivesTheSameBitsAndIsCounted) {
   plain_.write_kv(plain_kv, heads, heads, batch);
   EXPECT_EQ(bits_of(measured_.paged_attention(heads, measured_kv, batch, AttentionSpec{.scale = 0.25F})),
             bits_of(plain_.paged_attention(heads, plain_kv, batch, AttentionSpec{.scale = 0.25F})));
-  measured_.copy_block(measured_kv, 0, 1);
-  plain_.copy_block(plain_kv, 0, 1);
+  measured_.copy_block(measured_kv.pools(), 0, 1);
+  plain_.copy_block(plain_kv.pools(), 0, 1);
   EXPECT_EQ(bits_of(measured_kv.keys), bits_of(plain_kv.keys));
 
   EXPECT_THAT(operations_called_once(),
@@ -161,11 +161,11 @@ TEST_F(ProfilingKernelsTest, RecurrentLayersGiveTheSameBitsAndAreCounted) {
                           .a_log = mx::ones({1}),
                           .dt_bias = mx::ones({1})};
     const mx::array y = kernels.gated_delta({.qkv = qkv, .a = gates, .b = gates}, delta, states, batch);
-    kernels.copy_state(states, 0, 1);
+    kernels.copy_block(states.pools(), 0, 1);
     return std::pair(bits_of(kernels.gate_rows(y, gates)), bits_of(states.memory));
   };
   EXPECT_EQ(recur(measured_), recur(plain_));
-  EXPECT_THAT(operations_called_once(), UnorderedElementsAre("convolution", "gated delta", "gate rows", "copy state"));
+  EXPECT_THAT(operations_called_once(), UnorderedElementsAre("convolution", "gated delta", "gate rows", "copy block"));
 }
 
 TEST_F(ProfilingKernelsTest, AttentionIsNamedByItsHeadsHoweverQueriesLie) {

@@ -231,7 +231,7 @@ TEST_P(RecurrentTest, RowsOfABatchHaveStatesOfTheirOwn) {
   };
   // The same sequence in two rows: one is at 10 when the other begins, and both go on together.
   EXPECT_EQ(bits_of(test.step(*kernels, 0, 10, states, batch_of({{0, 10, 2}}))), tokens(0, 10));
-  kernels->copy_state(states, 2, 0);
+  kernels->copy_block(states.pools(), 2, 0);
   const auto both = [&](const mx::array& x) { return mx::concatenate({rows_of(x, 10, 14), rows_of(x, 10, 12)}, 0); };
   const mx::array qkv = both(test.qkv);
   const auto got = bits_of(kernels->gated_delta({.qkv = qkv, .a = both(test.a), .b = both(test.b)}, test.spec, states,
@@ -247,7 +247,7 @@ TEST(ReferenceRecurrentTest, CopiesAMemory) {
   const ReferenceKernels reference;
   StateStorage states = test.storage(reference);
   mx::eval(test.step(reference, 0, 10, states, batch_of({{0, 10, 2}})));
-  reference.copy_state(states, 2, 0);
+  reference.copy_block(states.pools(), 2, 0);
   const auto next = [&](int state) {
     return bits_of(test.step(reference, 10, 14, states, batch_of({{10, 4, state}})));
   };
@@ -259,7 +259,7 @@ TEST_P(RecurrentTest, CopiesTheInputsOfAConvolution) {
   for (const auto& kernels : {cpu(1), std::unique_ptr<Kernels>(std::make_unique<ReferenceKernels>())}) {
     StateStorage states = test.storage(*kernels);
     mx::eval(kernels->short_convolution(rows_of(test.x, 0, 9), test.spec, states, batch_of({{0, 9, 0}})));
-    kernels->copy_state(states, 0, 2);
+    kernels->copy_block(states.pools(), 0, 2);
     const auto next = [&](int state) {
       return bits_of(kernels->short_convolution(rows_of(test.x, 9, 10), test.spec, states, batch_of({{9, 1, state}})));
     };

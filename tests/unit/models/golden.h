@@ -79,6 +79,16 @@ class Runner {
     return {logits.data<float>(), logits.data<float>() + logits.size()};
   }
 
+  /// What the model says of the batch's tokens.
+  std::vector<bool> finite_tokens(kernels::RaggedBatch batch) {
+    batch.has_unseen_tokens = true;
+    nn::ForwardContext context{*kernels_, batch, cache_->layers(), cache_->states()};
+    mx::eval(model_->forward(context));
+    mx::array finite = context.finite_tokens.value();
+    finite.eval();
+    return std::vector<bool>(finite.data<bool>(), finite.data<bool>() + finite.size());
+  }
+
  private:
   std::unique_ptr<kernels::Kernels> kernels_;
   std::unique_ptr<models::Model> model_;

@@ -93,6 +93,53 @@ bool has_narrow_experts(const checkpoint::Checkpoint& checkpoint) {
   });
 }
 
+/// With the token's row of the embedding all NaN, whatever numbers or scales it is stored as.
+checkpoint::Checkpoint without_numbers(const checkpoint::Checkpoint& good, TokenId token) {
+  checkpoint::Checkpoint bad = good;
+  bad.parameters = {};
+  const bool has_scales = std::ranges::any_of(
+      good.parameters.names(), [](const std::string& name) { return name.ends_with("embed_tokens.scales"); });
+  for (const std::string& name : good.parameters.names()) {
+    checkpoint::Tensor tensor = *good.parameters.read(name);
+    if (name.ends_with(has_scales ? "embed_tokens.scales" : "embed_tokens.weight")) {
+      const auto bytes = std::make_shared<std::vector<std::byte>>(tensor.bytes.begin(), tensor.bytes.end());
+      const std::size_t row = bytes->size() / static_cast<std::size_t>(tensor.shape.front());
+      std::fill_n(bytes->begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(token)), row,
+                  std::byte{0xFF});
+      tensor = checkpoint::make_tensor(tensor.dtype, tensor.shape, *bytes, bytes);
+    }
+    EXPECT_TRUE(bad.parameters.insert(name, tensor));
+  }
+  return bad;
+}
+
+TEST_P(GoldenTest, SaysOfWhichTokensNothingFiniteIsComputed) {
+  const Golden golden = load_golden(GetParam());
+  std::size_t first = 0;  // of its kind, the last such one
+  for (std::size_t i = 0; i < golden.tokens.size(); ++i) {
+    if (std::ranges::find(golden.tokens, golden.tokens[i]) == golden.tokens.begin() + static_cast<std::ptrdiff_t>(i))
+      first = i;
+  }
+  ASSERT_GT(first, 0U);
+  const TokenId bad = golden.tokens[first];
+  for (const bool reference : {false, true}) {
+    if (reference && has_narrow_experts(golden.checkpoint)) continue;
+    const auto finite_tokens = [&](const checkpoint::Checkpoint& checkpoint) {
+      Runner runner(checkpoint, {.num_threads = 1, .reference = reference});
+      kernels::RaggedBatch batch;
+      FedSequence sequence{golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)};
+      feed(batch, sequence, static_cast<int>(golden.tokens.size()));
+      return runner.finite_tokens(batch);
+    };
+    EXPECT_THAT(finite_tokens(golden.checkpoint), testing::Each(true));
+    std::vector<bool> got = finite_tokens(without_numbers(golden.checkpoint, bad));
+    EXPECT_FALSE(got[first]);
+    if (reference || mx::default_device() != mx::Device::cpu) continue;  // multiply what is not seen by zero, a NaN too
+    got.resize(first);
+    EXPECT_THAT(got, testing::Each(true)) << "tokens that do not see it";
+  }
+}
+
 /// All tensors in float32; there must be no others.
 checkpoint::Checkpoint widened(const checkpoint::Checkpoint& narrow) {
   checkpoint::Checkpoint wide;
