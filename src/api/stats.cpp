@@ -55,6 +55,7 @@ std::string format_stats(const Stats& stats) {
                       {"restores", ssd_cache.restores},
                       {"spills", ssd_cache.spills},
                       {"restore_ms_last", ssd_cache.restore_ms_last},
+                      {"waiting", ssd_cache.waiting},
                       {"dropped", ssd_cache.dropped},
                       {"failed", ssd_cache.failed}}},
                     {"memory",

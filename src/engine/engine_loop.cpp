@@ -16,10 +16,6 @@
 namespace redpoll::engine {
 namespace {
 
-/// Which may not answer at all.
-constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
-constexpr std::size_t kBytesWrittenIdle = std::size_t{64} << 20U;
-
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32U) | device();
@@ -157,7 +153,7 @@ void EngineLoop::step() {
   const std::vector<Scheduled>& scheduled = scheduler_.schedule();
   mark(StepPhase::kSchedule);
   is_idle_ = scheduled.empty();
-  if (is_idle_ && disk_) is_idle_ = !disk_->write_behind(kBytesWrittenIdle);
+  if (is_idle_ && disk_) is_idle_ = !disk_->write_when_idle();
   publish();  // before the step, which may take long: who is new is seen, and who runs in it
   mark(StepPhase::kPublish);
   if (scheduled.empty()) return;
@@ -192,7 +188,7 @@ void EngineLoop::take_commands() {
     num_submissions_ = 0;
     if (is_idle_) check_integrity();
     auto limit = all_are_told_ ? std::nullopt : std::optional(kBeforeTellingAgain);
-    if (!limit && disk_ && disk_->is_restoring()) limit = kBeforeLookingAtTheDisk;
+    if (!limit && disk_) limit = disk_->before_next_look();
     commands_ = is_idle_ ? mailbox_->wait_and_take(limit) : mailbox_->take();
     if (is_idle_) mark(StepPhase::kIdle);
     is_stopping_ = commands_.stop;

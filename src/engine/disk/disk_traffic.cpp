@@ -15,12 +15,14 @@ namespace {
 /// Of runs; copying one out or in takes a millisecond or two.
 constexpr std::size_t kRunBytes = std::size_t{8} << 20U;
 constexpr int kMostRunBlocks = 8;
-/// Of files that are read or wait to be taken in.
-constexpr std::size_t kBytesReadAhead = std::size_t{16} << 20U;
 /// Copied out while a step waits for room.
 constexpr std::size_t kBytesCopiedOnEviction = std::size_t{16} << 20U;
 /// While something runs. A file takes some ten milliseconds of a processor, whoever's they are.
 constexpr std::chrono::milliseconds kBetweenWrites{1'000};
+/// Copied out with nothing running, and not written yet: what is left to write when somebody asks.
+constexpr std::size_t kBytesAheadOfDisk = std::size_t{8} << 20U;
+/// Which may not answer at all.
+constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
 constexpr std::size_t kMostHeaderBytes = std::size_t{8} << 20U;
 /// Entries that wait to be copied out.
 constexpr std::size_t kMostSpills = 256;
@@ -84,8 +86,6 @@ std::string DiskTraffic::fingerprint(const std::string& identity) const {
 
 DiskTraffic::~DiskTraffic() { parts_.prompts.set_observer(nullptr); }
 
-// --- to the disk ---
-
 void DiskTraffic::on_insert(std::span<const TokenId> tokens) {
   if (spills_.size() == kMostSpills) {  // the disk does not keep up
     spills_.pop_front();
@@ -112,10 +112,24 @@ bool DiskTraffic::write_behind(std::size_t max_bytes) {
   return false;
 }
 
+bool DiskTraffic::disk_keeps_up() const { return tier_->queued_bytes() < kBytesAheadOfDisk; }
+
+bool DiskTraffic::write_when_idle() {
+  if (parts_.clock.now() - ran_at_ < options_.quiet_before_writes || !disk_keeps_up()) return false;
+  return write_behind(1);
+}
+
 void DiskTraffic::write_between_steps() {
-  if (parts_.clock.now() - written_at_ < kBetweenWrites) return;
-  written_at_ = parts_.clock.now();
+  ran_at_ = parts_.clock.now();
+  if (ran_at_ - written_at_ < kBetweenWrites) return;
+  written_at_ = ran_at_;
   (void)write_behind(1);
+}
+
+std::optional<std::chrono::milliseconds> DiskTraffic::before_next_look() const {
+  if (is_restoring()) return kBeforeLookingAtTheDisk;
+  if (!spills_.empty() && disk_keeps_up()) return options_.quiet_before_writes;
+  return std::nullopt;  // the disk's thread wakes the engine when it has written something
 }
 
 /// Writes what is not there yet of the entry: runs from the first on, then the rest.
@@ -185,11 +199,9 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
   if (tier_->queued_bytes() + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
   cache::Payload payload = tier_->payloads().take(num_bytes);
   std::span<std::byte> rest = payload;
-  for (const auto& [group, first_block, num_blocks] : head.parts) {
-    const auto blocks = part_of(cache.table(group), first_block, num_blocks);
-    const std::size_t bytes = blocks.size() * block_bytes_[static_cast<std::size_t>(group)];
-    parts_.kv.read_blocks(group, blocks, rest.first(bytes));
-    rest = rest.subspan(bytes);
+  for (const cache::StoredPart& part : head.parts) {
+    parts_.kv.read_blocks(part.group, blocks_of(part, cache), rest.first(bytes_of(part)));
+    rest = rest.subspan(bytes_of(part));
   }
   budget -= std::min(budget, num_bytes);
   (void)tier_->write(std::move(head), std::move(payload));  // what it refuses it counts
@@ -198,10 +210,17 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
 
 std::size_t DiskTraffic::bytes_of(const std::vector<cache::StoredPart>& parts) const {
   std::size_t bytes = 0;
-  for (const cache::StoredPart& part : parts) {
-    bytes += static_cast<std::size_t>(part.num_blocks) * block_bytes_[static_cast<std::size_t>(part.group)];
-  }
+  for (const cache::StoredPart& part : parts) bytes += bytes_of(part);
   return bytes;
+}
+
+std::size_t DiskTraffic::bytes_of(const cache::StoredPart& part) const {
+  return static_cast<std::size_t>(part.num_blocks) * block_bytes_[static_cast<std::size_t>(part.group)];
+}
+
+std::span<const cache::BlockId> DiskTraffic::blocks_of(const cache::StoredPart& part,
+                                                       const cache::SequenceCache& cache) {
+  return part_of(cache.table(part.group), part.first_block, part.num_blocks);
 }
 
 void DiskTraffic::flush() noexcept {
@@ -222,7 +241,7 @@ bool DiskTraffic::write_all() {
 }
 
 SsdCacheStats DiskTraffic::stats() const {
-  SsdCacheStats stats{.tier = tier_->stats(), .restore_ms_last = last_restore_ms_};
+  SsdCacheStats stats{.tier = tier_->stats(), .restore_ms_last = last_restore_ms_, .waiting = spills_.size()};
   stats.tier.dropped += num_dropped_;
   return stats;
 }
@@ -230,158 +249,6 @@ SsdCacheStats DiskTraffic::stats() const {
 void DiskTraffic::explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const {
   explanation.disk_tokens = tier_->find(prompt, static_cast<int>(prompt.size()) - 1).num_tokens;
   explanation.cache_namespace = fingerprint_.substr(0, 16);
-}
-
-// --- from the disk ---
-
-void DiskTraffic::restore(int num_places) {
-  take_restored();
-  if (restoration_ && parts_.clock.now() - restoration_->progress_at > options_.restore_limit) {
-    log_warn("the disk cache does not answer; what it has is computed instead");
-    finish();
-  }
-  for (Sequence* sequence : parts_.scheduler.waiting()) {
-    if (num_places <= 0) break;
-    if (!parts_.scheduler.may_start(*sequence)) continue;
-    if (!sequence->has_asked_disk) consider(*sequence);
-    if (!sequence->waits_for_disk) --num_places;
-  }
-}
-
-/// Whether the disk has more for the sequence than memory.
-void DiskTraffic::consider(Sequence& sequence) {
-  const Scheduler& scheduler = parts_.scheduler;
-  if (!scheduler.may_use_prompt_cache(sequence)) return;
-  if (!restoration_ && !scheduler.has_room_to_start(sequence)) return;
-  const int most = sequence.num_tokens() - 1;
-  cache::DiskTier::Match match = tier_->find(sequence.tokens, most);
-  if (match.num_tokens < parts_.prompts.find(sequence.tokens, most) + options_.least_tokens) {
-    sequence.has_asked_disk = true;
-  } else if (restoration_) {
-    sequence.waits_for_disk = true;  // until that is there: maybe it is what this one wants
-  } else {
-    sequence.has_asked_disk = true;
-    sequence.waits_for_disk = begin(std::move(match));
-  }
-}
-
-/// False if there is no room for it.
-bool DiskTraffic::begin(cache::DiskTier::Match match) {
-  const int num_tokens = static_cast<int>(match.tokens.size());
-  std::optional<cache::SequenceCache> cache;
-  int num_lent_runs = 0;
-  do {
-    const cache::PromptCache::Lender lender = parts_.prompts.longest(match.tokens);
-    num_lent_runs = std::min(lender.num_tokens / run_tokens(), static_cast<int>(match.runs.size()));
-    cache = cache::SequenceCache::to_be_filled(parts_.pools, num_tokens, lender.cache, num_lent_runs * run_tokens());
-  } while (!cache && parts_.prompts.evict());
-  if (!cache) return false;
-  tier_->touch(match);
-  std::vector<cache::StoredHead> files = files_of(match, *cache, num_lent_runs);
-  restoration_.emplace(Restoration{.cache = std::move(*cache),
-                                   .tokens = std::move(match.tokens),
-                                   .files = std::move(files),
-                                   .num_lent_runs = num_lent_runs,
-                                   .first_read = next_read_,
-                                   .started_at = parts_.clock.now(),
-                                   .progress_at = parts_.clock.now()});
-  ask_for_files();
-  return true;
-}
-
-/// But for the first `num_lent_runs`.
-std::vector<cache::StoredHead> DiskTraffic::files_of(const cache::DiskTier::Match& match,
-                                                     const cache::SequenceCache& cache, int num_lent_runs) const {
-  std::vector<cache::StoredHead> files;
-  Spill walk{.tokens = match.tokens, .parent = root_};
-  for (const int num_runs = static_cast<int>(match.tokens.size()) / run_tokens(); walk.num_runs < num_runs;) {
-    cache::StoredHead run = run_of(walk);
-    walk.parent = run.key;
-    if (walk.num_runs++ >= num_lent_runs && !run.parts.empty()) files.push_back(std::move(run));
-  }
-  if (match.snapshot) files.push_back(snapshot_of(walk, cache));
-  return files;
-}
-
-void DiskTraffic::ask_for_files() {
-  Restoration& now = *restoration_;
-  std::size_t bytes = 0;  // read or waiting to be taken in
-  for (std::size_t i = now.num_filled; i < now.num_asked; ++i) bytes += bytes_of(now.files[i].parts);
-  for (; now.num_asked < now.files.size() && (bytes == 0 || bytes < kBytesReadAhead); ++now.num_asked) {
-    const cache::StoredHead& file = now.files[now.num_asked];
-    tier_->read(next_read_++, file.kind, file.key);
-    bytes += bytes_of(file.parts);
-  }
-}
-
-void DiskTraffic::take_restored() {
-  for (cache::DiskTier::Restored& restored : tier_->take_restored()) {
-    if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
-    const Status filled = restored.file ? fill(*restored.file) : std::unexpected(restored.file.error());
-    if (restored.file) tier_->payloads().give_back(std::move(restored.file->payload));
-    if (!filled) {
-      if (filled.error().code != ErrorCode::kNotFound) {
-        log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});
-      }
-      finish();
-      continue;
-    }
-    restoration_->progress_at = parts_.clock.now();
-    if (++restoration_->num_filled == restoration_->files.size()) {
-      finish();
-    } else {
-      ask_for_files();
-    }
-  }
-}
-
-/// Writes what the file holds to the blocks that wait for it.
-Status DiskTraffic::fill(const cache::StoredFile& file) {
-  const cache::SequenceCache& cache = restoration_->cache;
-  const cache::StoredHead& awaited = restoration_->files[restoration_->num_filled];
-  if (file.head != awaited || file.payload.size() != bytes_of(awaited.parts)) {
-    return fail(ErrorCode::kCorruptFile, "it does not hold what its name says, as this model's cache has it");
-  }
-  std::span<const std::byte> rest = file.payload;
-  for (const auto& [group, first_block, num_blocks] : awaited.parts) {
-    const auto blocks = part_of(cache.table(group), first_block, num_blocks);
-    const std::size_t bytes = blocks.size() * block_bytes_[static_cast<std::size_t>(group)];
-    parts_.kv.write_blocks(group, blocks, rest.first(bytes));
-    rest = rest.subspan(bytes);
-  }
-  return {};
-}
-
-/// The files that came make an entry: all of them, or the first runs where a cache can be resumed anywhere.
-void DiskTraffic::finish() {
-  Restoration now = std::move(*restoration_);
-  end_restoration();
-  if (now.num_filled < now.files.size()) {
-    const int num_runs = now.num_lent_runs + static_cast<int>(now.num_filled);
-    now.cache.truncate(can_resume_anywhere_ ? num_runs * run_tokens() : 0);
-  }
-  if (const int num_tokens = now.cache.num_computed(); num_tokens > 0) {
-    parts_.prompts.insert(part_of(now.tokens, 0, num_tokens), std::move(now.cache));
-    parts_.prompts.settle();
-  }
-  last_restore_ms_ = milliseconds_between(now.started_at, parts_.clock.now());
-}
-
-/// Whoever was held back may start, or ask for files of its own.
-void DiskTraffic::end_restoration() {
-  restoration_.reset();
-  for (const auto& sequence : parts_.scheduler.sequences()) sequence->waits_for_disk = false;
-}
-
-bool DiskTraffic::give_up() {
-  if (!restoration_) return false;
-  end_restoration();
-  return true;
-}
-
-void DiskTraffic::abort() {
-  spills_.clear();
-  if (restoration_) end_restoration();
 }
 
 }  // namespace redpoll::engine

@@ -7,6 +7,7 @@
 // Knows blocks and bytes; no files, which are the tier's, and no rules of scheduling.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -57,10 +58,13 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   /// Before a step is scheduled, in which `num_places` sequences may start: takes in what was read, and holds back
   /// those for which more is on disk than in memory.
   void restore(int num_places);
-  /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
-  bool write_behind(std::size_t max_bytes);
-  /// A file's bytes now and then: more would take time from those who wait for their next token.
+  /// Copies out a file's bytes, if nothing has run for a while and the disk keeps up: who asks again at once shall not
+  /// share the processor with what is written. True if there is more to do right now.
+  bool write_when_idle();
+  /// After a step: a file's bytes now and then. More would take time from those who wait for their next token.
   void write_between_steps();
+  /// For how long an engine with nothing to run may wait for somebody to wake it; none: for as long as it likes.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> before_next_look() const;
   /// What is in the cache's blocks is not known any more.
   void abort();
   /// Writes all that is to be written, as far as SsdCacheOptions::flush_limit allows.
@@ -95,6 +99,9 @@ class DiskTraffic final : public cache::PromptCacheObserver {
 
   DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts& parts);
   [[nodiscard]] std::string fingerprint(const std::string& identity) const;
+  [[nodiscard]] bool disk_keeps_up() const;
+  /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
+  bool write_behind(std::size_t max_bytes);
   [[nodiscard]] bool write_all();
   void consider(Sequence& sequence);
   [[nodiscard]] bool begin(cache::DiskTier::Match match);
@@ -110,6 +117,9 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   [[nodiscard]] cache::StoredHead run_of(const Spill& spill) const;
   [[nodiscard]] cache::StoredHead snapshot_of(const Spill& spill, const cache::SequenceCache& cache) const;
   [[nodiscard]] std::size_t bytes_of(const std::vector<cache::StoredPart>& parts) const;
+  [[nodiscard]] std::size_t bytes_of(const cache::StoredPart& part) const;
+  [[nodiscard]] static std::span<const cache::BlockId> blocks_of(const cache::StoredPart& part,
+                                                                 const cache::SequenceCache& cache);
   [[nodiscard]] int run_tokens() const { return options_.run_blocks * parts_.pools.block_tokens(); }
 
   SsdCacheOptions options_;
@@ -121,6 +131,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   bool can_resume_anywhere_ = false;
   int full_group_ = -1;                   // that sees all tokens; -1: none
   std::vector<std::size_t> block_bytes_;  // by group
+  Clock::TimePoint ran_at_;               // the last step
   Clock::TimePoint written_at_;           // between steps
   std::deque<Spill> spills_;              // oldest first
   std::optional<Restoration> restoration_;

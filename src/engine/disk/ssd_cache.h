@@ -21,6 +21,7 @@ struct SsdCacheOptions {
   int least_tokens = 64;                                   // fewer are computed about as fast as they are read
   int run_blocks = 0;                                      // of a file; 0: as many as take 8 MiB at most, and 8 at most
   std::size_t max_queued_bytes = std::size_t{128} << 20U;  // that wait to be written
+  std::chrono::milliseconds quiet_before_writes{50};       // with nothing running
   std::chrono::milliseconds flush_limit{5'000};            // for what is left to write when the engine stops
   std::chrono::milliseconds restore_limit{10'000};         // for each file; then the rest is computed
 };
@@ -28,6 +29,7 @@ struct SsdCacheOptions {
 struct SsdCacheStats {
   cache::DiskTierStats tier;   // `dropped` counts entries that were given up before they were copied out, too
   double restore_ms_last = 0;  // from asking to having, of the last sequence that was restored
+  std::size_t waiting = 0;     // entries that memory has and the disk has not all of
 };
 
 /// Makes the directory, and writes into it: an Error, with the flag and what to do, for one that cannot be used.

@@ -40,7 +40,8 @@ inline EngineOptions options_with(const fs::path& directory, std::size_t prompt_
                                        .max_bytes = 64 * kMiB,
                                        .least_tokens = 1,
                                        .run_blocks = kRunBlocks,
-                                       .max_queued_bytes = 4 * kMiB}};
+                                       .max_queued_bytes = 4 * kMiB,
+                                       .quiet_before_writes = std::chrono::milliseconds(0)}};
 }
 
 inline std::vector<fs::path> files_in(const fs::path& directory) {
@@ -51,9 +52,13 @@ inline std::vector<fs::path> files_in(const fs::path& directory) {
   return files;
 }
 
-/// Until all that was copied out is in files. An engine that has nothing to run has copied out all there is.
+/// Until all that memory has is on the disk.
 inline void wait_for_files(const Engine& engine) {
-  while (engine.stats().ssd_cache->tier.queued_bytes > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto is_done = [&] {
+    const auto stats = *engine.stats().ssd_cache;
+    return stats.waiting == 0 && stats.tier.queued_bytes == 0;
+  };
+  while (!is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 inline ModelLoader scripted_with_identity(const test::ScriptedModelOptions& script) {

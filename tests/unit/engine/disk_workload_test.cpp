@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "support/fake_clock.h"
 #include "unit/cache/blocked_disk.h"
 #include "unit/engine/disk_fixture.h"
 
@@ -90,6 +91,28 @@ TEST(DiskFailureTest, RunsWithoutTheirSnapshotAreNoCache) {
   EXPECT_EQ(got.ids(), test::predict(turn, 4, test::hashed_next_token(64)));
   EXPECT_EQ(got.finishes[0]->cached_tokens, 0);
   EXPECT_EQ(engine->stats().failed_steps, 0U);
+}
+
+TEST(DiskPaceTest, WhoAsksAgainAtOnceSharesNothingWithWhatIsWritten) {
+  const TemporaryFolder folder;
+  test::FakeClock clock;
+  EngineOptions options = options_with(folder.path(), kMiB);
+  options.ssd_cache->quiet_before_writes = std::chrono::milliseconds(50);
+  const auto engine = start_engine(options, scripted_with_identity({}), clock);
+  const auto copied_out = [&] {
+    const SsdCacheStats stats = *engine->stats().ssd_cache;
+    return stats.tier.spills + (stats.tier.queued_bytes > 0 ? 1 : 0);
+  };
+  const Request request = make_request(make_prompt(100, 3), 4);
+  for (int i = 0; i < 5; ++i) (void)run(*engine, request);
+  while (engine->stats().running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  clock.advance(std::chrono::milliseconds(49));
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // time enough to write all, if that were begun
+  EXPECT_LE(copied_out(), 1U) << "one now and then, while something runs";
+  EXPECT_GT(engine->stats().ssd_cache->waiting, 0U);
+  clock.advance(std::chrono::milliseconds(1));
+  wait_for_files(*engine);
+  EXPECT_GT(copied_out(), 3U);
 }
 
 TEST(DiskFailureTest, ADiskThatDoesNotAnswerInTimeIsNotWaitedFor) {

@@ -126,7 +126,8 @@ TEST(ExactKvTest, HasASchemeAndANamespaceOfItsOwn) {
   EXPECT_EQ(stats(KvQuantization::k8).kv_scheme, "q8");
   EXPECT_EQ(stats(KvQuantization::k4).kv_scheme, "q4");
   EXPECT_EQ(stats(KvQuantization::kConfig).kv_scheme, "mixed");
-  // Two layers of 4 heads of 128, keys and values, 8 tokens; two groups each with scale and bias in the type of the model.
+  // Two layers of 4 heads of 128, keys and values, 8 tokens; two groups each with scale and bias in the type of the
+  // model.
   constexpr std::size_t kHeads = std::size_t{2} * 2 * 4 * 8;
   EXPECT_EQ(stats(KvQuantization::k8).kv_groups[0].bytes_per_block, kHeads * (128 + 2 * 2 * 2));
   EXPECT_EQ(stats(KvQuantization::k4).kv_groups[0].bytes_per_block, kHeads * (64 + 2 * 2 * 2));

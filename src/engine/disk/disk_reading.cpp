@@ -1,0 +1,165 @@
+// What DiskTraffic reads: which sequences are held back for what is on disk, and how files become an entry.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "engine/disk/disk_traffic.h"
+
+namespace redpoll::engine {
+namespace {
+
+/// Of files that are read or wait to be taken in.
+constexpr std::size_t kBytesReadAhead = std::size_t{16} << 20U;
+
+}  // namespace
+
+void DiskTraffic::restore(int num_places) {
+  take_restored();
+  if (restoration_ && parts_.clock.now() - restoration_->progress_at > options_.restore_limit) {
+    log_warn("the disk cache does not answer; what it has is computed instead");
+    finish();
+  }
+  for (Sequence* sequence : parts_.scheduler.waiting()) {
+    if (num_places <= 0) break;
+    if (!parts_.scheduler.may_start(*sequence)) continue;
+    if (!sequence->has_asked_disk) consider(*sequence);
+    if (!sequence->waits_for_disk) --num_places;
+  }
+}
+
+/// Whether the disk has more for the sequence than memory.
+void DiskTraffic::consider(Sequence& sequence) {
+  const Scheduler& scheduler = parts_.scheduler;
+  if (!scheduler.may_use_prompt_cache(sequence)) return;
+  if (!restoration_ && !scheduler.has_room_to_start(sequence)) return;
+  const int most = sequence.num_tokens() - 1;
+  cache::DiskTier::Match match = tier_->find(sequence.tokens, most);
+  if (match.num_tokens < parts_.prompts.find(sequence.tokens, most) + options_.least_tokens) {
+    sequence.has_asked_disk = true;
+  } else if (restoration_) {
+    sequence.waits_for_disk = true;  // until that is there: maybe it is what this one wants
+  } else {
+    sequence.has_asked_disk = true;
+    sequence.waits_for_disk = begin(std::move(match));
+  }
+}
+
+/// False if there is no room for it.
+bool DiskTraffic::begin(cache::DiskTier::Match match) {
+  const int num_tokens = static_cast<int>(match.tokens.size());
+  std::optional<cache::SequenceCache> cache;
+  int num_lent_runs = 0;
+  do {
+    const cache::PromptCache::Lender lender = parts_.prompts.longest(match.tokens);
+    num_lent_runs = std::min(lender.num_tokens / run_tokens(), static_cast<int>(match.runs.size()));
+    cache = cache::SequenceCache::to_be_filled(parts_.pools, num_tokens, lender.cache, num_lent_runs * run_tokens());
+  } while (!cache && parts_.prompts.evict());
+  if (!cache) return false;
+  tier_->touch(match);
+  std::vector<cache::StoredHead> files = files_of(match, *cache, num_lent_runs);
+  restoration_.emplace(Restoration{.cache = std::move(*cache),
+                                   .tokens = std::move(match.tokens),
+                                   .files = std::move(files),
+                                   .num_lent_runs = num_lent_runs,
+                                   .first_read = next_read_,
+                                   .started_at = parts_.clock.now(),
+                                   .progress_at = parts_.clock.now()});
+  ask_for_files();
+  return true;
+}
+
+/// But for the first `num_lent_runs`.
+std::vector<cache::StoredHead> DiskTraffic::files_of(const cache::DiskTier::Match& match,
+                                                     const cache::SequenceCache& cache, int num_lent_runs) const {
+  std::vector<cache::StoredHead> files;
+  Spill walk{.tokens = match.tokens, .parent = root_};
+  for (const int num_runs = static_cast<int>(match.tokens.size()) / run_tokens(); walk.num_runs < num_runs;) {
+    cache::StoredHead run = run_of(walk);
+    walk.parent = run.key;
+    if (walk.num_runs++ >= num_lent_runs && !run.parts.empty()) files.push_back(std::move(run));
+  }
+  if (match.snapshot) files.push_back(snapshot_of(walk, cache));
+  return files;
+}
+
+void DiskTraffic::ask_for_files() {
+  Restoration& now = *restoration_;
+  std::size_t bytes = 0;  // read or waiting to be taken in
+  for (std::size_t i = now.num_filled; i < now.num_asked; ++i) bytes += bytes_of(now.files[i].parts);
+  for (; now.num_asked < now.files.size() && (bytes == 0 || bytes < kBytesReadAhead); ++now.num_asked) {
+    const cache::StoredHead& file = now.files[now.num_asked];
+    tier_->read(next_read_++, file.kind, file.key);
+    bytes += bytes_of(file.parts);
+  }
+}
+
+void DiskTraffic::take_restored() {
+  for (cache::DiskTier::Restored& restored : tier_->take_restored()) {
+    if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
+    const Status filled = restored.file ? fill(*restored.file) : std::unexpected(restored.file.error());
+    if (restored.file) tier_->payloads().give_back(std::move(restored.file->payload));
+    if (!filled) {
+      if (filled.error().code != ErrorCode::kNotFound) {
+        log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});
+      }
+      finish();
+      continue;
+    }
+    restoration_->progress_at = parts_.clock.now();
+    if (++restoration_->num_filled == restoration_->files.size()) {
+      finish();
+    } else {
+      ask_for_files();
+    }
+  }
+}
+
+/// Writes what the file holds to the blocks that wait for it.
+Status DiskTraffic::fill(const cache::StoredFile& file) {
+  const cache::SequenceCache& cache = restoration_->cache;
+  const cache::StoredHead& awaited = restoration_->files[restoration_->num_filled];
+  if (file.head != awaited || file.payload.size() != bytes_of(awaited.parts)) {
+    return fail(ErrorCode::kCorruptFile, "it does not hold what its name says, as this model's cache has it");
+  }
+  std::span<const std::byte> rest = file.payload;
+  for (const cache::StoredPart& part : awaited.parts) {
+    parts_.kv.write_blocks(part.group, blocks_of(part, cache), rest.first(bytes_of(part)));
+    rest = rest.subspan(bytes_of(part));
+  }
+  return {};
+}
+
+/// The files that came make an entry: all of them, or the first runs where a cache can be resumed anywhere.
+void DiskTraffic::finish() {
+  Restoration now = std::move(*restoration_);
+  end_restoration();
+  if (now.num_filled < now.files.size()) {
+    const int num_runs = now.num_lent_runs + static_cast<int>(now.num_filled);
+    now.cache.truncate(can_resume_anywhere_ ? num_runs * run_tokens() : 0);
+  }
+  if (const int num_tokens = now.cache.num_computed(); num_tokens > 0) {
+    parts_.prompts.insert(std::span(now.tokens).first(static_cast<std::size_t>(num_tokens)), std::move(now.cache));
+    parts_.prompts.settle();
+  }
+  last_restore_ms_ = milliseconds_between(now.started_at, parts_.clock.now());
+}
+
+/// Whoever was held back may start, or ask for files of its own.
+void DiskTraffic::end_restoration() {
+  restoration_.reset();
+  for (const auto& sequence : parts_.scheduler.sequences()) sequence->waits_for_disk = false;
+}
+
+bool DiskTraffic::give_up() {
+  if (!restoration_) return false;
+  end_restoration();
+  return true;
+}
+
+void DiskTraffic::abort() {
+  spills_.clear();
+  if (restoration_) end_restoration();
+}
+
+}  // namespace redpoll::engine
