@@ -114,6 +114,7 @@ mx::array ModelRunner::run_pass(const kernels::RaggedBatch& batch) {
   finite_tokens_ = std::move(context.finite_tokens);
   if (finite_tokens_) add_pending(pending, *finite_tokens_);
   if (!pending.empty()) mx::eval(std::move(pending));
+  for (kernels::KvStorage& layer : kv_.layers()) layer.forget_unpacked();
   return logits;
 }
 

@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "engine/checkpoint_loader.h"
+#include "engine/model_runner.h"
 #include "unit/engine/engine_fixture.h"
 #include "unit/models/golden.h"
 
@@ -142,6 +143,34 @@ TEST_F(ExactKvTest, HasASchemeAndANamespaceOfItsOwn) {
   constexpr std::size_t kHeads = std::size_t{2} * 2 * 4 * 8;
   EXPECT_EQ(stats(KvQuantization::k8).kv_groups[0].bytes_per_block, kHeads * (128 + 2 * 2 * 2));
   EXPECT_EQ(stats(KvQuantization::k4).kv_groups[0].bytes_per_block, kHeads * (64 + 2 * 2 * 2));
+}
+
+/// They are as large as all of the prompt's floats, and nobody would see them again.
+TEST_F(ExactKvTest, WhatWasSeenUnpackedDoesNotOutliveItsPass) {
+  auto loaded = checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(KvQuantization::k8))();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ModelRunner runner(std::move(*loaded), {8}, test::kBlockTokens, RowsOfAPass::kOne);
+  kernels::RaggedBatch batch;
+  test::FedSequence sequence{make_prompt(20, 1), 0, test::make_blocks(20, 0, 1)};
+  test::feed(batch, sequence, 20);
+  (void)runner.run(batch);
+  for (const kernels::KvStorage& layer : runner.kv().layers()) {
+    EXPECT_FALSE(layer.unpacked_keys);
+    EXPECT_FALSE(layer.unpacked_values);
+  }
+}
+
+TEST_F(ExactKvTest, WhatIsSeenUnpackedIsPartOfAStepsMemory) {
+  const auto step_bytes = [](KvQuantization kv) {
+    return start_engine(exact_options(), checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(kv)))
+        ->stats()
+        .step_bytes;
+  };
+  // A pass has the 96 tokens of a context at most: two layers of 4 heads of 128, keys and values, in two bytes.
+  const std::size_t unpacked = std::size_t{96} * 2 * 2 * 4 * 128 * 2;
+  const std::size_t floats = step_bytes(KvQuantization::kOff);
+  EXPECT_EQ(step_bytes(KvQuantization::k8), floats + unpacked);
+  EXPECT_EQ(step_bytes(KvQuantization::k4), floats + unpacked);
 }
 
 }  // namespace
