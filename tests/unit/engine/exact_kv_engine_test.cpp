@@ -173,5 +173,23 @@ TEST_F(ExactKvTest, WhatIsSeenUnpackedIsPartOfAStepsMemory) {
   EXPECT_EQ(step_bytes(KvQuantization::k4), floats + unpacked);
 }
 
+/// They would be computed in other chunks than the same prompt without them, and so would its answer.
+TEST_F(ExactKvTest, RefusesLogprobsOfPrompts) {
+  const auto engine = start_engine(
+      exact_options(), checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(KvQuantization::k8)));
+  Request request = make_scored_request(make_prompt(20, 1), 4);
+  EXPECT_FALSE(run(*engine, request).error);
+  request.prompt_logprobs = true;
+  request.id = engine->next_request_id();
+  request.events = std::make_shared<EventQueue>(nullptr);
+  const Status refused = engine->submit(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().param, "echo");
+  EXPECT_EQ(refused.error().message,
+            "a server with --exact and --kv-quant gives no logprobs of the prompt: the answer would not be the one "
+            "without them; leave out echo or logprobs, or start it with one of the two flags alone");
+}
+
 }  // namespace
 }  // namespace redpoll::engine
