@@ -76,9 +76,10 @@ void add_kv_quant_flag(FlagSet& flags, server::EngineSettings& settings) {
 }
 
 void add_exact_flag(FlagSet& flags, server::EngineSettings& settings) {
-  flags.toggle("--exact", settings.exact,
-               "Compute the logits that mlx-lm computes with the same MLX, or with --kv-quant mlx-optiq, bit for bit; "
-               "many times slower");
+  flags.toggle(
+      "--exact", settings.exact,
+      "Compute the logits that mlx-lm computes with the same MLX, or on a CPU with --kv-quant mlx-optiq, bit for "
+      "bit; many times slower");
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ std::vector<std::size_t> bytes_per_block(const MemoryPlan& plan) {
   return bytes;
 }
 
+bool sees_unpacked(const cache::LayerCache& layer) {
+  return layer.packing.bits != 0 && layer.packing.codes == kernels::KvCodes::kMlx;
+}
+
 /// None for the exact tier: mlx-lm computes every prompt from its beginning.
 bool keeps_prompts(const EngineOptions& options) { return options.prompt_cache_bytes > 0 && !options.exact; }
 
@@ -82,7 +86,8 @@ void EngineLoop::open_mailbox() {
   mailbox_->open({.max_batch = options_.max_batch,
                   .max_queue = options_.max_queue,
                   .vocab_size = stats_.vocab_size,
-                  .context = stats_.context});
+                  .context = stats_.context,
+                  .scores_prompts = std::ranges::none_of(runner_.info().layers, sees_unpacked)});
 }
 
 Result<std::unique_ptr<EngineLoop>> EngineLoop::load(const EngineOptions& options, const ModelLoader& loader,

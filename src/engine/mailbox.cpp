@@ -51,6 +51,12 @@ Status Mailbox::check_request(const Request& request) const {
   CHECK(!unfinished_.contains(request.id), "request ids come from next_request_id");
   if (request.num_choices < 1) return fail(ErrorCode::kInvalidArgument, "expected at least one choice", "n");
   RETURN_IF_ERROR(check_prompt(request.prompt, request.max_tokens));
+  if (request.prompt_logprobs && !limits_.scores_prompts) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a server with --exact and --kv-quant gives no logprobs of the prompt: the answer would not be the one "
+                "without them; leave out echo or logprobs, or start it with one of the two flags alone",
+                "echo");
+  }
 
   const auto most = static_cast<std::size_t>(limits_.max_batch) + static_cast<std::size_t>(limits_.max_queue);
   if (unfinished_.size() >= most) {

@@ -55,6 +55,9 @@ struct AdmissionLimits {
   int max_queue = 0;
   int vocab_size = 0;
   ContextLimit context;
+  /// False with codes of the exact tier: prompts that are scored come in chunks of kMaxScoredTokensPerStep, of which
+  /// all but the first would see codes where mlx-optiq, and the same prompt without scores, sees floats.
+  bool scores_prompts = true;
 };
 
 class Mailbox {

@@ -168,7 +168,10 @@ std::size_t step_bytes(const StepShape& step) {
       std::min(static_cast<std::size_t>(step.step_tokens), sequences * static_cast<std::size_t>(step.context));
   const std::size_t logit_rows = std::min(tokens, sequences * std::size_t{kMaxScoredTokensPerStep});
   const std::size_t logits = logit_rows * static_cast<std::size_t>(step.vocab_size);
-  return (2 * tokens * step.activations_per_token + logits + logits / 4) * sizeof(float);
+  const std::size_t tokens_of_pass =
+      std::min({tokens, static_cast<std::size_t>(step.context), std::size_t{kernels::kExactPromptChunk}});
+  return (2 * tokens * step.activations_per_token + logits + logits / 4) * sizeof(float) +
+         tokens_of_pass * step.unpacked_bytes_per_token;
 }
 
 std::optional<std::string> budget_warning(std::size_t budget_bytes, std::size_t available_bytes) {

@@ -19,11 +19,12 @@ struct StepShape {
   int context = 0;  // tokens of a sequence at most
   int vocab_size = 0;
   std::size_t activations_per_token = 0;
+  std::size_t unpacked_bytes_per_token = 0;  // see ModelFootprint
 };
 
 /// An estimate of what it takes beside weights and cache: activations of all tokens, in blocks of up to twice their
-/// size (see kernels/cpu/buffer.cpp), and as many rows of logits as may be asked for at once, a quarter more, in
-/// float32.
+/// size (see kernels/cpu/buffer.cpp), as many rows of logits as may be asked for at once, a quarter more, in float32,
+/// and what is seen unpacked in one pass, which in the exact tier is of one sequence and of a chunk at most.
 [[nodiscard]] std::size_t step_bytes(const StepShape& step);
 
 /// What the layers of one cache group take.

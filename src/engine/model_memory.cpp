@@ -12,6 +12,20 @@
 #include "nn/kv_packing.h"
 
 namespace redpoll::engine {
+namespace {
+
+std::size_t unpacked_bytes_per_token(const std::vector<cache::LayerCache>& layers) {
+  std::size_t bytes = 0;
+  for (const cache::LayerCache& layer : layers) {
+    if (layer.packing.bits == 0 || layer.packing.codes != kernels::KvCodes::kMlx) continue;
+    const kernels::KvFloats floats = layer.floats.value_or(kernels::KvFloats{});
+    const std::size_t of_both = kernels::mlx_type(floats.keys).size() + kernels::mlx_type(floats.values).size();
+    bytes += static_cast<std::size_t>(layer.num_kv_heads) * static_cast<std::size_t>(layer.head_dim) * of_both;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 std::vector<GroupCost> group_costs(const models::ModelInfo& info, const kernels::Kernels& kernels, int block_tokens) {
   std::vector<GroupCost> costs;
@@ -32,7 +46,8 @@ ModelFootprint footprint_of(const models::ModelInfo& info, std::vector<GroupCost
           .block_tokens = block_tokens,
           .context_length = info.context_length,
           .vocab_size = info.vocab_size,
-          .activations_per_token = info.activations_per_token};
+          .activations_per_token = info.activations_per_token,
+          .unpacked_bytes_per_token = unpacked_bytes_per_token(info.layers)};
 }
 
 MemoryRequest memory_request(const ModelFootprint& footprint, const EngineOptions& options) {
@@ -44,7 +59,8 @@ MemoryRequest memory_request(const ModelFootprint& footprint, const EngineOption
                                     .max_batch = options.max_batch,
                                     .context = context,
                                     .vocab_size = footprint.vocab_size,
-                                    .activations_per_token = footprint.activations_per_token}),
+                                    .activations_per_token = footprint.activations_per_token,
+                                    .unpacked_bytes_per_token = footprint.unpacked_bytes_per_token}),
           .disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0,  // queued, and as much read
           .groups = footprint.groups,
           .block_tokens = options.block_tokens,

@@ -35,6 +35,7 @@ kernels::RaggedBatch batch_of(const kernels::RaggedBatch& all, const kernels::Ba
   own.rows.push_back(row);
   own.rows.front().first_token = 0;
   own.block_ids = all.block_ids;
+  own.has_unseen_tokens = all.has_unseen_tokens;
   for (const std::int32_t wanted : all.logit_rows) {
     const int token = wanted - row.first_token;
     if (token >= 0 && token < row.num_tokens) own.logit_rows.push_back(token);
@@ -113,17 +114,21 @@ mx::array ModelRunner::run_pass(const kernels::RaggedBatch& batch) {
   finite_tokens_ = std::move(context.finite_tokens);
   if (finite_tokens_) add_pending(pending, *finite_tokens_);
   if (!pending.empty()) mx::eval(std::move(pending));
+  for (kernels::KvStorage& layer : kv_.layers()) layer.forget_unpacked();
   return logits;
 }
 
 mx::array ModelRunner::run_row_by_row(const kernels::RaggedBatch& batch) {
   std::vector<mx::array> logits;
+  std::vector<mx::array> finite_tokens;
   for (const kernels::BatchRow& row : batch.rows) {
     const mx::array own = run_pass(batch_of(batch, row));
     if (has_logits(batch, row)) logits.push_back(own);
+    if (finite_tokens_) finite_tokens.push_back(*finite_tokens_);
   }
   mx::array all = mx::concatenate(std::move(logits), 0);
-  all.eval();
+  if (!finite_tokens.empty()) finite_tokens_ = mx::concatenate(std::move(finite_tokens), 0);
+  mx::eval(finite_tokens_ ? std::vector{all, *finite_tokens_} : std::vector{all});
   return all;
 }
 

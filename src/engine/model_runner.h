@@ -29,8 +29,8 @@ class ModelRunner {
   /// `num_blocks` for each cache group of the model's layers.
   ModelRunner(LoadedModel loaded, std::vector<int> num_blocks, int block_tokens, RowsOfAPass rows_of_a_pass);
 
-  /// One forward pass, or one for each row, waited for. Says of batches with unseen tokens which are finite, unless
-  /// rows are computed one by one. Throws what MLX throws; the cache is then undefined until reset_cache.
+  /// One forward pass, or one for each row, waited for. Says of batches with unseen tokens which are finite. Throws
+  /// what MLX throws; the cache is then undefined until reset_cache.
   [[nodiscard]] StepOutput run(const kernels::RaggedBatch& batch);
   /// Before the pass that needs it.
   void copy_block(cache::BlockCopy copy) { kv_.copy_block(copy); }

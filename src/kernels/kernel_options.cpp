@@ -19,6 +19,16 @@ Status check_mlx_group(int group_size, int head_dim) {
               "group_size");
 }
 
+/// Codes of the exact tier have been compared with mlx-optiq's on CPUs alone.
+Status check_exact_kv(const KernelOptions& options, bool on_cpu) {
+  if (on_cpu || !options.exact || options.kv_quantization == KvQuantization::kOff) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "--exact with --kv-quant " + std::string(kv_quantization_name(options.kv_quantization)) +
+                  " is for computing on a CPU, where its bits were compared, and this machine computes on its GPU; "
+                  "leave one of them out",
+              "kv-quant");
+}
+
 }  // namespace
 
 Result<Activations> parse_activations(std::string_view name) {
@@ -97,6 +107,7 @@ Status check_options(const KernelOptions& options, bool on_cpu) {
     if (auto variant = cpu::chosen_variant(); !variant) return std::unexpected(std::move(variant).error());
   }
   RETURN_IF_ERROR(check_exact(options));
+  RETURN_IF_ERROR(check_exact_kv(options, on_cpu));
   const Activations activations = options.activations.value_or(Activations::kFloat32);
   if (on_cpu || activations == Activations::kFloat32) return {};
   return fail(ErrorCode::kInvalidArgument,

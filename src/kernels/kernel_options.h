@@ -57,7 +57,8 @@ struct KernelOptions {
 /// An Error for what the exact tier would not heed: other activations.
 [[nodiscard]] Status check_exact(const KernelOptions& options);
 
-/// An Error for what the kernels of the device that computes would ignore, REDPOLL_CPU included.
+/// An Error for what the kernels of the device that computes would ignore, REDPOLL_CPU included, or were never run
+/// with.
 [[nodiscard]] Status check_options(const KernelOptions& options, bool on_cpu);
 
 }  // namespace redpoll::kernels

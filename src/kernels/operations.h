@@ -28,10 +28,14 @@ struct KvStorage {
   mx::array key_affines = mx::array(0.0F);    // scales and biases of packed keys
   mx::array value_affines = mx::array(0.0F);  // and of packed values
   // What write_kv was given last, before it was packed, if KvCodes lets rows of the batch see it: (tokens, kv_heads,
-  // head_dim). Not part of any block.
+  // head_dim). Not part of any block, and gone at the end of a forward pass.
   std::optional<mx::array> unpacked_keys = {};
   std::optional<mx::array> unpacked_values = {};
 
+  void forget_unpacked() {
+    unpacked_keys.reset();
+    unpacked_values.reset();
+  }
   /// All arrays that it has. The first axis of each is the block; what stands there is all that there is of the block.
   [[nodiscard]] std::vector<mx::array*> pools();
   [[nodiscard]] std::size_t bytes_per_block() const;

@@ -193,8 +193,7 @@ void ReferenceKernels::write_kv(KvStorage& storage, const mx::array& k, const mx
   };
   write(storage.keys, storage.key_affines, keys);
   write(storage.values, storage.value_affines, values);
-  storage.unpacked_keys.reset();
-  storage.unpacked_values.reset();
+  storage.forget_unpacked();
   if (storage.packing.codes == KvCodes::kMlx && std::ranges::any_of(batch.rows, begins)) {
     storage.unpacked_keys = keys;
     storage.unpacked_values = values;

@@ -57,6 +57,12 @@ def test_the_exact_tier_packs_too():
         with ServerProcess(*SMALL, "--exact", "--kv-quant", bits) as server:
             answer = httpx.post(server.url + "/v1/completions", json=request, timeout=120).json()
             kv = httpx.get(server.url + "/stats", timeout=60).json()["kv"]
+            scored = httpx.post(server.url + "/v1/completions", json=request | {"echo": True}, timeout=120)
+        assert scored.status_code == (200 if bits == "off" else 400)
+        if bits != "off":
+            error = scored.json()["error"]
+            assert error["param"] == "echo"
+            assert error["message"].startswith("a server with --exact and --kv-quant gives no logprobs of the prompt")
         answers[bits] = answer["choices"][0]["logprobs"]["token_logprobs"]
         if bits != "off":
             assert kv["scheme"] == f"q{bits}"

@@ -22,6 +22,8 @@ struct ModelFootprint {
   int context_length = 0;  // tokens the model was trained for
   int vocab_size = 0;
   std::size_t activations_per_token = 0;
+  /// Of keys and values that a pass keeps as they were before they became codes: see kernels::KvCodes.
+  std::size_t unpacked_bytes_per_token = 0;
 };
 
 }  // namespace redpoll::engine

@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "engine/checkpoint_loader.h"
+#include "engine/model_runner.h"
 #include "unit/engine/engine_fixture.h"
 #include "unit/models/golden.h"
 
@@ -48,8 +49,13 @@ std::string scheme_name(KvQuantization kv) {
   return kv == KvQuantization::k8 ? "8" : "4";
 }
 
+bool on_cpu() { return mlx::core::default_device() == mlx::core::Device::cpu; }
+
 class ExactKvEngineTest : public testing::TestWithParam<std::tuple<std::string, KvQuantization>> {
  protected:
+  void SetUp() override {
+    if (!on_cpu()) GTEST_SKIP() << "a GPU refuses codes in the exact tier";
+  }
   static KvQuantization kv() { return std::get<1>(GetParam()); }
   static std::unique_ptr<Engine> start(const EngineOptions& options) {
     return start_engine(options, checkpoint_loader(open_golden(std::get<0>(GetParam())), exact_kernels(kv())));
@@ -57,7 +63,6 @@ class ExactKvEngineTest : public testing::TestWithParam<std::tuple<std::string, 
 };
 
 TEST_P(ExactKvEngineTest, GivesMlxOptiqsAnswerInABatchAndToEveryChoice) {
-  if (mlx::core::default_device() != mlx::core::Device::cpu) GTEST_SKIP() << "the files were made on a CPU";
   const auto folder = kGoldens / std::get<0>(GetParam());
   const auto tokens = test::values_of<TokenId>(*test::read_tensors(folder / "expected.safetensors").read("tokens"));
   const auto answer = test::values_of<TokenId>(
@@ -84,7 +89,14 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(KvQuantization::k8, KvQuantization::k4, KvQuantization::kConfig)),
     [](const auto& info) { return std::get<0>(info.param) + "_" + scheme_name(std::get<1>(info.param)); });
 
-TEST(ExactKvTest, IsComputedAgainAfterAPreemption) {
+class ExactKvTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!on_cpu()) GTEST_SKIP() << "a GPU refuses codes in the exact tier";
+  }
+};
+
+TEST_F(ExactKvTest, IsComputedAgainAfterAPreemption) {
   const auto start = [](const EngineOptions& options) {
     return start_engine(options,
                         checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(KvQuantization::k4)));
@@ -109,7 +121,7 @@ TEST(ExactKvTest, IsComputedAgainAfterAPreemption) {
   EXPECT_GT(engine->stats().preemptions, 0);
 }
 
-TEST(ExactKvTest, HasASchemeAndANamespaceOfItsOwn) {
+TEST_F(ExactKvTest, HasASchemeAndANamespaceOfItsOwn) {
   const auto identity = [](const kernels::KernelOptions& options) {
     return checkpoint_loader(open_golden("llama_wide_heads_4bit"), options, Identity::kOfContents)()->identity;
   };
@@ -131,6 +143,52 @@ TEST(ExactKvTest, HasASchemeAndANamespaceOfItsOwn) {
   constexpr std::size_t kHeads = std::size_t{2} * 2 * 4 * 8;
   EXPECT_EQ(stats(KvQuantization::k8).kv_groups[0].bytes_per_block, kHeads * (128 + 2 * 2 * 2));
   EXPECT_EQ(stats(KvQuantization::k4).kv_groups[0].bytes_per_block, kHeads * (64 + 2 * 2 * 2));
+}
+
+/// They are as large as all of the prompt's floats, and nobody would see them again.
+TEST_F(ExactKvTest, WhatWasSeenUnpackedDoesNotOutliveItsPass) {
+  auto loaded = checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(KvQuantization::k8))();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ModelRunner runner(std::move(*loaded), {8}, test::kBlockTokens, RowsOfAPass::kOne);
+  kernels::RaggedBatch batch;
+  test::FedSequence sequence{make_prompt(20, 1), 0, test::make_blocks(20, 0, 1)};
+  test::feed(batch, sequence, 20);
+  (void)runner.run(batch);
+  for (const kernels::KvStorage& layer : runner.kv().layers()) {
+    EXPECT_FALSE(layer.unpacked_keys);
+    EXPECT_FALSE(layer.unpacked_values);
+  }
+}
+
+TEST_F(ExactKvTest, WhatIsSeenUnpackedIsPartOfAStepsMemory) {
+  const auto step_bytes = [](KvQuantization kv) {
+    return start_engine(exact_options(), checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(kv)))
+        ->stats()
+        .step_bytes;
+  };
+  // A pass has the 96 tokens of a context at most: two layers of 4 heads of 128, keys and values, in two bytes.
+  const std::size_t unpacked = std::size_t{96} * 2 * 2 * 4 * 128 * 2;
+  const std::size_t floats = step_bytes(KvQuantization::kOff);
+  EXPECT_EQ(step_bytes(KvQuantization::k8), floats + unpacked);
+  EXPECT_EQ(step_bytes(KvQuantization::k4), floats + unpacked);
+}
+
+/// They would be computed in other chunks than the same prompt without them, and so would its answer.
+TEST_F(ExactKvTest, RefusesLogprobsOfPrompts) {
+  const auto engine = start_engine(
+      exact_options(), checkpoint_loader(open_golden("llama_wide_heads_4bit"), exact_kernels(KvQuantization::k8)));
+  Request request = make_scored_request(make_prompt(20, 1), 4);
+  EXPECT_FALSE(run(*engine, request).error);
+  request.prompt_logprobs = true;
+  request.id = engine->next_request_id();
+  request.events = std::make_shared<EventQueue>(nullptr);
+  const Status refused = engine->submit(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().param, "echo");
+  EXPECT_EQ(refused.error().message,
+            "a server with --exact and --kv-quant gives no logprobs of the prompt: the answer would not be the one "
+            "without them; leave out echo or logprobs, or start it with one of the two flags alone");
 }
 
 }  // namespace

@@ -229,6 +229,17 @@ TEST(MemoryBudgetTest, EstimatesWhatAStepTakes) {
   EXPECT_EQ(step_bytes(step), (200U * 2 * 1000 + 2U * 64 * 62'500) * 4);
 }
 
+TEST(MemoryBudgetTest, AStepKeepsWhatIsSeenUnpackedInOnePass) {
+  // Of one sequence, and of 2,048 tokens at most.
+  StepShape step{.step_tokens = 4098, .max_batch = 2, .context = 100, .vocab_size = 10, .unpacked_bytes_per_token = 7};
+  const std::size_t logits = std::size_t{2} * 64 * 10 * 5;
+  EXPECT_EQ(step_bytes(step), logits + 100 * 7);
+  step.context = 5000;
+  EXPECT_EQ(step_bytes(step), logits + 2048 * 7);
+  step.step_tokens = 70;
+  EXPECT_EQ(step_bytes(step), 70 * 10 * 5 + 70 * 7);
+}
+
 TEST(MemoryBudgetTest, LeavesRoomForAStep) {
   MemoryRequest request = small_model();
   request.step_bytes = 30 * kMiB;

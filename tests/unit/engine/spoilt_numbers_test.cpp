@@ -147,6 +147,28 @@ TEST_P(SpoiltNumbersTest, AreNotKeptFromWhoWouldBeSetBack) {
   ASSERT_NO_FATAL_FAILURE(expect_right(*engine, prompt));
 }
 
+/// Whose rows are computed one by one.
+TEST_P(SpoiltNumbersTest, FailTheirRequestAloneInTheExactTier) {
+  Gate gate;
+  const auto is_first = [](std::span<const TokenId> prefix) { return prefix.front() == 1; };
+  const auto engine = start_engine(
+      {.max_batch = 3, .step_tokens = 2 * kernels::kExactPromptChunk + 3, .exact = true, .context_length = 128},
+      test::scripted_loader(
+          {.has_state = GetParam(),
+           .before_step = [&](const auto&) { gate.wait(); },
+           .spoils = [=, once = spoils_once(20)](auto prefix) { return is_first(prefix) && once(prefix); }}));
+  // Nobody wants logits: only whoever looks at all tokens sees it.
+  const Running good = submit(*engine, make_request(make_prompt(60, 2), 6));
+  ASSERT_TRUE(gate.wait_for_arrival());
+  const Running bad = submit(*engine, make_request(make_prompt(60, 1), 0));
+  const Running other = submit(*engine, make_request(make_prompt(60, 3), 0));
+  gate.open();
+  for (const Running* running : {&good, &bad, &other}) ASSERT_TRUE(running->events->wait_until_done());
+  expect_failed(bad.events->collected());
+  EXPECT_FALSE(other.events->collected().error);
+  EXPECT_EQ(good.events->collected().ids(), predict(make_prompt(60, 2), 6, hashed_next_token(64)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Layers, SpoiltNumbersTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "state" : "attention"; });
 

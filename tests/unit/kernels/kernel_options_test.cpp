@@ -72,6 +72,22 @@ TEST(KernelOptionsTest, TheExactTierTakesNoOtherActivations) {
   }
 }
 
+/// Nobody has seen there what they compute.
+TEST(KernelOptionsTest, ExactCodesAreRefusedOnAGpu) {
+  for (const auto& [kv, name] :
+       {std::pair(KvQuantization::k8, "8"), {KvQuantization::k4, "4"}, {KvQuantization::kConfig, "config"}}) {
+    EXPECT_TRUE(check_options({.kv_quantization = kv}, false));
+    const Status refused = check_options({.exact = true, .kv_quantization = kv}, false);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().param, "kv-quant");
+    EXPECT_EQ(refused.error().message, "--exact with --kv-quant " + std::string(name) +
+                                           " is for computing on a CPU, where its bits were compared, and this machine "
+                                           "computes on its GPU; leave one of them out");
+  }
+  EXPECT_TRUE(check_options({.exact = true}, false));
+}
+
 TEST(KernelOptionsTest, KvQuantizationsHaveNamesInEveryTier) {
   for (const auto& [name, value] : {std::pair("off", KvQuantization::kOff),
                                     {"8", KvQuantization::k8},
