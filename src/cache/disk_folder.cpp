@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/random_id.h"
 
 namespace redpoll::cache {
 namespace {
@@ -29,6 +30,14 @@ FileTime modified_at(const struct stat& info) {
 #else
   return info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec;
 #endif
+}
+
+/// What errno says: kUnavailable where only room is missing, which may come.
+std::unexpected<Error> disk_error(std::string_view action, const std::filesystem::path& path) {
+  const int code = errno;
+  auto error = system_error(action, path);
+  if (code == ENOSPC || code == EDQUOT || code == EFBIG) error.error().code = ErrorCode::kUnavailable;
+  return error;
 }
 
 int write_through(int fd) {
@@ -56,7 +65,7 @@ Status write_all(int fd, const std::filesystem::path& path, std::span<const std:
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error("write", path);
+    if (written < 0) return disk_error("write", path);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
@@ -118,17 +127,17 @@ Error in_file(Error error, const std::filesystem::path& path) {
   return error;
 }
 
-/// Writes a file that is gone again, as soon as it is closed.
-Status try_to_write(const Descriptor& folder, const std::filesystem::path& path) {
-  const std::string name = ".redpoll-" + std::to_string(::getpid()) + ".tmp";
-  ::unlinkat(folder.get(), name.c_str(), 0);  // of a process that had our number and was killed
+/// Writes a file that is gone again, as soon as it is closed. Other processes that do so may be in other containers,
+/// and have our number there.
+Status try_to_write(const Descriptor& folder, const std::filesystem::path& directory) {
+  const std::string name = ".redpoll-" + random_hex() + std::string(kTemporarySuffix);
   const Descriptor file(
       ::openat(folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
-  if (!file.is_open()) return system_error("write into", path);
+  if (!file.is_open()) return disk_error("write into", directory);
   ::unlinkat(folder.get(), name.c_str(), 0);
   const std::vector<std::byte> some(std::size_t{64} << 10U, std::byte{1});
-  const bool is_written = write_all(file.get(), path, some) && write_through(file.get()) == 0;
-  return is_written ? Status() : system_error("write into", path);
+  RETURN_IF_ERROR(write_all(file.get(), directory / name, some));
+  return write_through(file.get()) == 0 ? Status() : disk_error("write", directory / name);
 }
 
 }  // namespace
@@ -142,20 +151,22 @@ Status make_directory(const std::filesystem::path& directory) {
   std::error_code error;
   if (const auto above = directory.parent_path(); !above.empty()) std::filesystem::create_directories(above, error);
   if (::mkdir(directory.c_str(), kFolderMode) == 0 || errno == EEXIST) return {};
-  return system_error("make", directory);
+  if (error) errno = error.value();
+  return disk_error("make", directory);
 }
 
-Status check_directory(const std::filesystem::path& directory) {
-  const auto advised = [](Error error) {
-    error.message += "; name a folder that this user can make or write into, on a disk that has room";
+Result<DirectoryCheck> check_directory(const std::filesystem::path& directory) {
+  const auto judged = [](Error error) -> Result<DirectoryCheck> {
+    if (error.code == ErrorCode::kUnavailable) return DirectoryCheck{.warning = std::move(error.message)};
+    error.message += "; name a folder that this user can make or write into";
     return std::unexpected(std::move(error));
   };
-  if (Status made = make_directory(directory); !made) return advised(std::move(made).error());
+  if (Status made = make_directory(directory); !made) return judged(std::move(made).error());
   auto folder = open_directory(directory);
-  if (!folder) return advised(std::move(folder).error());
+  if (!folder) return judged(std::move(folder).error());
   RETURN_IF_ERROR(check_private(*folder, directory));
-  if (Status written = try_to_write(*folder, directory); !written) return advised(std::move(written).error());
-  return {};
+  if (Status written = try_to_write(*folder, directory); !written) return judged(std::move(written).error());
+  return DirectoryCheck();
 }
 
 Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory) {
@@ -185,7 +196,7 @@ Result<DiskFolder> DiskFolder::open_or_make(const std::filesystem::path& directo
   RETURN_IF_ERROR(make_directory(directory));
   ASSIGN_OR_RETURN(const Descriptor above, open_directory(directory));
   if (::mkdirat(above.get(), name.c_str(), kFolderMode) != 0 && errno != EEXIST) {
-    return system_error("make", directory / name);
+    return disk_error("make", directory / name);
   }
   ASSIGN_OR_RETURN(DiskFolder made, open(directory, name));
   made.was_made_ = true;

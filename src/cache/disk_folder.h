@@ -41,10 +41,14 @@ struct ListedFile {
   FileTime used_at = 0;
 };
 
-/// Makes the directory, with all above it, unless it is there.
+/// Makes the directory, with all above it, unless it is there. kUnavailable if there is no room for it.
 [[nodiscard]] Status make_directory(const std::filesystem::path& directory);
-/// Makes it, and writes into it: an Error with what to do about it for one where a tier could not keep anything.
-[[nodiscard]] Status check_directory(const std::filesystem::path& directory);
+
+struct DirectoryCheck {
+  std::string warning;  // why nothing can be written now: the disk is full; empty if something can
+};
+/// Makes it, and writes into it: an Error with what to do about it for one where a tier could never keep anything.
+[[nodiscard]] Result<DirectoryCheck> check_directory(const std::filesystem::path& directory);
 /// Names of the folders in it that fingerprints could have, sorted.
 [[nodiscard]] Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory);
 
@@ -54,7 +58,8 @@ class DiskFolder {
   /// kNotFound if it is not there.
   [[nodiscard]] static Result<DiskFolder> open(const std::filesystem::path& directory, const std::string& name,
                                                DiskAccess access = DiskAccess::kTrusting);
-  /// Also makes the directory; `was_made` says whether anything had to be made.
+  /// Also makes the directory; `was_made` says whether anything had to be made. kUnavailable if there is no room for
+  /// it.
   [[nodiscard]] static Result<DiskFolder> open_or_make(const std::filesystem::path& directory, const std::string& name);
 
   [[nodiscard]] bool was_made() const { return was_made_; }

@@ -92,13 +92,16 @@ Result<DiskIndex> scan_directory(const std::filesystem::path& directory, const D
                                  std::uint64_t max_file_bytes) {
   DiskIndex index(options);
   const std::string own = folder_name(options.fingerprint);
-  {
-    ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open_or_make(directory, own));
-    if (::access(folder.path().c_str(), W_OK | X_OK) != 0) return system_error("write into", folder.path());
-    RETURN_IF_ERROR(scan_own(folder, options, max_file_bytes, index));
+  if (const auto folder = DiskFolder::open_or_make(directory, own)) {
+    if (::access(folder->path().c_str(), W_OK | X_OK) != 0) return system_error("write into", folder->path());
+    RETURN_IF_ERROR(scan_own(*folder, options, max_file_bytes, index));
+  } else if (folder.error().code != ErrorCode::kUnavailable) {
+    return std::unexpected(folder.error());
   }
-  ASSIGN_OR_RETURN(const auto names, list_folders(directory));
-  for (const std::string& name : names) {
+  const auto names = list_folders(directory);
+  if (!names && names.error().code == ErrorCode::kNotFound) return index;  // there was no room to make it, either
+  if (!names) return std::unexpected(names.error());
+  for (const std::string& name : *names) {
     if (name == own) continue;
     const auto folder = DiskFolder::open(directory, name);
     const Status status = folder ? scan_foreign(*folder, index) : Status(std::unexpected(folder.error()));

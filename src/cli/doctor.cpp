@@ -101,9 +101,9 @@ Finding describe_ssd_cache(const engine::SsdCacheOptions& options) {
   if (!std::filesystem::exists(options.directory, ignored)) {
     return {"disk cache", true, directory + " is not there yet; serve makes it"};
   }
-  if (const Status status = engine::check_directory(options); !status) {
-    return {"disk cache", false, status.error().message};
-  }
+  const auto check = engine::check_directory(options);
+  if (!check) return {"disk cache", false, check.error().message};
+  if (!check->warning.empty()) return {"disk cache", false, check->warning + "; what is there can be read"};
   return {"disk cache", true, directory + " can be written into, and by nobody else"};
 }
 

@@ -184,12 +184,18 @@ Result<std::unique_ptr<App>> App::start(const ServerOptions& options, const Prog
   return start_with(options, [&] { return load_served_model(location, load, progress); }, progress);
 }
 
-// Whatever is wrong with the flags, a port that is taken or a folder without room among them, shows before a model
+// Whatever is wrong with the flags, a port that is taken or a folder of somebody else among them, shows before a model
 // loads for a minute.
 Result<std::unique_ptr<App>> App::start_with(const ServerOptions& options, const ModelSource& source,
                                              const Progress& progress) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys, read_keys(options));
-  if (const auto ssd_cache = engine_options(options.engine).ssd_cache) RETURN_IF_ERROR(check_directory(*ssd_cache));
+  if (const auto ssd_cache = engine_options(options.engine).ssd_cache) {
+    ASSIGN_OR_RETURN(const cache::DirectoryCheck check, check_directory(*ssd_cache));
+    if (!check.warning.empty()) {
+      log_warn("the disk of --ssd-cache is full; what is there is read, and nothing is written until it has room",
+               {{"why", check.warning}});
+    }
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl, Impl::listen(options, keys));
   AppContext& context = *impl->context;
   std::unique_ptr<App> app(new App(std::move(impl)));

@@ -26,9 +26,9 @@ STARTER_TOKENS = 40_000
 
 
 @contextlib.contextmanager
-def served(*flags: str, env: dict[str, str] | None = None):
+def served(*flags: str, env: dict[str, str] | None = None, **popen: object):
     """A client of a server that has loaded its model, and the server."""
-    with ServerProcess(*flags, env=env) as server, httpx.Client(base_url=server.url, timeout=120) as http:
+    with ServerProcess(*flags, env=env, **popen) as server, httpx.Client(base_url=server.url, timeout=120) as http:
         wait_until(lambda: http.get("/health").status_code == 200, 60, "the model is loaded")
         yield http, server
 
@@ -205,18 +205,12 @@ def test_a_prompt_of_one_token_more_than_the_context_is_refused_with_both_number
         assert ask(http, [1000] * 255, max_tokens=1)[0]["finish_reason"] == "length"
 
 
-def full_disk() -> None:
-    """Writing to any file fails from here on, as on a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-
-
 @pytest.mark.parametrize(
     "case, why",
     [
         ("a file", "cannot open {}: Not a directory; name a folder"),
         ("below a file", "cannot make {}: Not a directory; name a folder"),
         ("open to others", "{}: expected a folder that only its owner can write into"),
-        ("full", "cannot write into {}: File too large; name a folder"),
     ],
 )
 def test_a_folder_that_cannot_be_used_is_an_error_before_the_model_loads(case, why, tmp_path):
@@ -230,12 +224,33 @@ def test_a_folder_that_cannot_be_used_is_an_error_before_the_model_loads(case, w
         directory.chmod(0o775)
     done = subprocess.run(
         [program(), "serve", "--port", "0", "--ssd-cache", str(directory)], capture_output=True, text=True, timeout=30,
-        env=clean_environment(), stdin=subprocess.DEVNULL, preexec_fn=full_disk if case == "full" else None,
-        restore_signals=False,  # Python ignores the signal of a file that is too large
+        env=clean_environment(), stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert line.startswith("redpoll: --ssd-cache: " + why.format(directory))
+
+
+def full_disk() -> None:
+    """Writing to any file fails from here on, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
+def test_a_full_disk_stops_no_server_and_what_is_there_is_read(tmp_path):
+    flags = ["--ssd-cache", str(tmp_path / "cache")]
+    prompts = [random_prompt(RUN + 1, seed, STARTER_TOKENS) for seed in (1, 2)]
+    with served(*flags) as (http, server):
+        cold = ask(http, prompts[0])[0]
+        stop(server)
+    # Python ignores the signal of a file that is too large, and so does what it starts.
+    with served(*flags, preexec_fn=full_disk, restore_signals=False) as (http, server):
+        assert ask(http, prompts[0]) == (cold, RUN)
+        ask(http, prompts[1])
+        wait_until(lambda: disk(http)["failed"] > 0, 10, "a file cannot be written")
+        ask(http, prompts[1])
+        stop(server)
+    for said in ("the disk of --ssd-cache is full", "cannot write to the disk cache"):
+        assert sum(said in line for line in server.log) == 1
 
 
 def test_a_limit_below_what_a_file_takes_is_an_error(tmp_path):

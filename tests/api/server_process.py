@@ -30,7 +30,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 class ServerProcess:
     """`redpoll serve` with the given flags. Ready to answer once constructed; use as a context manager."""
 
-    def __init__(self, *flags: str, env: dict[str, str] | None = None):
+    def __init__(self, *flags: str, env: dict[str, str] | None = None, **popen: object):
         self.log: list[str] = []
         self.url = ""
         self._listening = threading.Event()
@@ -41,6 +41,7 @@ class ServerProcess:
             stdin=subprocess.DEVNULL,
             text=True,
             env=clean_environment(**(env or {})),
+            **popen,
         )
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()

@@ -5,9 +5,10 @@
 
 namespace redpoll::engine {
 
-Status check_directory(const SsdCacheOptions& options) {
-  Status checked = cache::check_directory(options.directory);
-  return checked ? checked : about_ssd_cache(std::move(checked).error());
+Result<cache::DirectoryCheck> check_directory(const SsdCacheOptions& options) {
+  auto checked = cache::check_directory(options.directory);
+  if (!checked) return about_ssd_cache(std::move(checked).error());
+  return checked;
 }
 
 std::unexpected<Error> about_ssd_cache(Error error) {

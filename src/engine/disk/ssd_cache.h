@@ -32,8 +32,8 @@ struct SsdCacheStats {
   std::size_t waiting = 0;     // entries that memory has and the disk has not all of
 };
 
-/// Makes the directory, and writes into it: an Error, with the flag and what to do, for one that cannot be used.
-[[nodiscard]] Status check_directory(const SsdCacheOptions& options);
+/// Makes the directory, and writes into it: an Error, with the flag and what to do, for one that can never be used.
+[[nodiscard]] Result<cache::DirectoryCheck> check_directory(const SsdCacheOptions& options);
 /// The same error with the flag that it is about, unless it names one.
 [[nodiscard]] std::unexpected<Error> about_ssd_cache(Error error);
 

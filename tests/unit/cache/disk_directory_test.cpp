@@ -16,11 +16,11 @@ using testing::EndsWith;
 using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
-const std::string kAdvice = "; name a folder that this user can make or write into, on a disk that has room";
+const std::string kAdvice = "; name a folder that this user can make or write into";
 
 std::string complaint(const fs::path& directory) {
-  const Status status = check_directory(directory);
-  return status ? "" : status.error().message;
+  const auto check = check_directory(directory);
+  return check ? "" : check.error().message;
 }
 
 class CheckDirectoryTest : public testing::Test {
@@ -75,16 +75,30 @@ TEST_F(CheckDirectoryTest, OneWithoutPermissionIsRefused) {
   });
 }
 
-TEST_F(CheckDirectoryTest, OneOnAFullDiskIsRefused) {
+TEST_F(CheckDirectoryTest, OneOnAFullDiskIsWarnedOf) {
   expect_in_child([&] {
     std::signal(SIGXFSZ, SIG_IGN);  // then writing beyond the limit is an error, as on a full disk
     rlimit limit{};
     ::getrlimit(RLIMIT_FSIZE, &limit);
     limit.rlim_cur = 4096;
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    return complaint(directory_) == "cannot write into " + directory_.string() + ": File too large" + kAdvice &&
-           fs::is_empty(directory_);
+    const auto check = check_directory(directory_);
+    return check && check->warning.starts_with("cannot write " + directory_.string() + "/.redpoll-") &&
+           check->warning.ends_with(".tmp: File too large") && fs::is_empty(directory_);
   });
+  const auto check = check_directory(directory_);
+  ASSERT_TRUE(check) << check.error().message;
+  EXPECT_EQ(check->warning, "");
+}
+
+// Of a process in another container, which has the number of this one.
+TEST_F(CheckDirectoryTest, WhatAnotherProcessTriesWithIsLeftThere) {
+  fs::create_directories(directory_);
+  fs::permissions(directory_, fs::perms::owner_all);
+  const std::string of_another = ".redpoll-" + std::to_string(::getpid()) + ".tmp";
+  set_content(directory_ / of_another, "it is at it");
+  EXPECT_EQ(complaint(directory_), "");
+  EXPECT_EQ(content_of(directory_ / of_another), "it is at it");
 }
 
 }  // namespace

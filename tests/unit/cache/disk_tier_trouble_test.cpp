@@ -1,7 +1,13 @@
 // What may happen to the disk tier from inside: no memory, and a disk that does not answer.
 #include <gmock/gmock.h>
 
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/mount.h>
+#endif
+
 #include <atomic>
+#include <cstdlib>
 
 #include "unit/cache/blocked_disk.h"
 #include "unit/cache/disk_tier_fixture.h"
@@ -14,6 +20,7 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
+constexpr int kMayNotMount = 77;
 constexpr int kMostAllocations = 200;  // more than reading or writing a file takes
 
 class DiskTierTroubleTest : public DiskTierFixture {};
@@ -74,6 +81,37 @@ TEST_F(DiskTierTroubleTest, ADiskThatDoesNotAnswerIsLeftBehind) {
   EXPECT_EQ(*num_calls, 0);
   EXPECT_TRUE(std::filesystem::exists(folder() / name_of(head)));
 }
+
+#if defined(__linux__)
+// A disk of its own, in a child: without room for even a folder, as with one that somebody else has filled.
+TEST_F(DiskTierTroubleTest, AFullDiskStopsNobodyAndIsWrittenToOnceItHasRoom) {
+  const auto body = [&] {
+    std::filesystem::create_directory(options_.directory);
+    const char* place = options_.directory.c_str();
+    const auto mount_with = [&](unsigned long flags, const char* size) {
+      return ::mount("tmpfs", place, "tmpfs", flags, size) == 0;
+    };
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        !mount_with(0, "mode=700,nr_inodes=1")) {
+      return kMayNotMount;
+    }
+    const auto check = check_directory(options_.directory);
+    if (!check || !check->warning.ends_with("No space left on device")) return 2;
+    const auto tier = DiskTier::open(options_, [] {});
+    if (!tier) return 3;
+    write(**tier, kText);
+    if ((*tier)->stats().failed != 3 || (*tier)->stats().entries != 0) return 4;
+    if (!mount_with(MS_REMOUNT, "mode=700,nr_inodes=100")) return 5;
+    write(**tier, kText);
+    expect_restored(**tier, kText);
+    return HasFailure() || (*tier)->stats().entries != 3 ? 6 : 0;
+  };
+  const auto is_fine = [](int status) {
+    return testing::ExitedWithCode(0)(status) || testing::ExitedWithCode(kMayNotMount)(status);
+  };
+  EXPECT_EXIT(std::_Exit(body()), is_fine, "");
+}
+#endif
 
 }  // namespace
 }  // namespace redpoll::cache

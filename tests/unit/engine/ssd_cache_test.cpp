@@ -44,7 +44,7 @@ TEST(SsdCacheTest, AFolderThatCannotBeUsedIsNamedWithTheFlag) {
   const test::TemporaryFolder folder;
   EXPECT_TRUE(check_directory({.directory = folder.path() / "cache"}));
   std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
-  const Status refused = check_directory({.directory = folder.path()});
+  const auto refused = check_directory({.directory = folder.path()});
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().message.starts_with("--ssd-cache: " + folder.path().string() + ": expected a folder"));
   EXPECT_EQ(refused.error().param, "ssd-cache");
