@@ -45,6 +45,8 @@ struct ListedFile {
 [[nodiscard]] Status make_directory(const std::filesystem::path& directory);
 /// Makes it, and writes into it: an Error with what to do about it for one where a tier could not keep anything.
 [[nodiscard]] Status check_directory(const std::filesystem::path& directory);
+/// Makes nothing: an Error if the directory, which is not there, could not be made where it should be.
+[[nodiscard]] Status check_could_be_made(const std::filesystem::path& directory);
 /// Names of the folders in it that fingerprints could have, sorted.
 [[nodiscard]] Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory);
 

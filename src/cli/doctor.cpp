@@ -99,6 +99,9 @@ Finding describe_ssd_cache(const engine::SsdCacheOptions& options) {
   const std::string directory = options.directory.string();
   std::error_code ignored;
   if (!std::filesystem::exists(options.directory, ignored)) {
+    if (const Status status = engine::check_could_be_made(options); !status) {
+      return {"disk cache", false, status.error().message};
+    }
     return {"disk cache", true, directory + " is not there yet; serve makes it"};
   }
   if (const Status status = engine::check_directory(options); !status) {
