@@ -150,6 +150,7 @@ void add_doctor(CommandLine& command_line) {
       command_line.add_verb("doctor", "Say what this machine offers and what is missing, or whether a model loads here",
                             [verb] { return run(*verb); });
   add_model_flag(flags, verb->model);
+  add_context_length_flag(flags, verb->engine);
   add_memory_flags(flags, verb->engine);
   flags.toggle("--json", verb->as_json, "As a list of objects with name, ok and text");
 }
