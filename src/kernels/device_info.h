@@ -17,6 +17,9 @@ struct DeviceInfo {
 /// which one that is, and whose kernels it calls there.
 [[nodiscard]] std::string device_identity();
 
+/// Whether MLX, and so every kernel set, computes on a CPU here.
+[[nodiscard]] bool computes_on_cpu();
+
 [[nodiscard]] DeviceInfo describe_device(KernelOptions options = {});
 
 }  // namespace redpoll::kernels

@@ -11,5 +11,10 @@ TEST(DeviceInfo, NamesTheKernelSetThatAnEngineWouldGet) {
   EXPECT_EQ(describe_device().kernel_set, make_kernels({})->name());
 }
 
+TEST(DeviceInfo, IsOneDevice) {
+  EXPECT_EQ(describe_device().device, computes_on_cpu() ? "cpu" : "gpu");
+  EXPECT_TRUE(device_identity().starts_with(describe_device().device + " "));
+}
+
 }  // namespace
 }  // namespace redpoll::kernels
