@@ -67,7 +67,7 @@ class DecoderModel final : public Model {
     if (options_.prepare) options_.prepare(embedded, ctx);
     nn::ResidualStream h(embedded);
     for (const Layer& layer : layers_) layer(h, ctx);
-    if (ctx.batch.has_unseen_tokens) ctx.finite_tokens = h.finite_tokens(ctx);
+    if (ctx.batch.has_unseen_tokens) ctx.note_finite(h.finite_tokens(ctx));
     h.take_rows(ctx, ctx.batch.logit_rows);  // (num_logit_rows, hidden)
     const mx::array x = norm_(h, ctx);
     mx::array logits = lm_head_ ? (*lm_head_)(x, ctx) : embed_tokens_.as_linear(x);

@@ -60,8 +60,7 @@ struct Gemma4Attention {
     if (k_proj) {
       const mx::array k = heads((*k_proj)(x, ctx));
       const mx::array v = v_proj ? heads((*v_proj)(x, ctx)) : k;
-      ctx.kernels.write_kv(storage, ctx.kernels.rope((*k_norm)(k, ctx), ctx.batch, shape.rope), (*v_norm)(v, ctx),
-                           ctx.batch);
+      ctx.write_kv(storage, ctx.kernels.rope((*k_norm)(k, ctx), ctx.batch, shape.rope), (*v_norm)(v, ctx));
     }
     const mx::array q = ctx.kernels.rope(q_norm(heads(q_proj(x, ctx)), ctx), ctx.batch, shape.rope);
     const mx::array attended = ctx.kernels.paged_attention(q, storage, ctx.batch, {.scale = 1, .window = shape.window});

@@ -69,7 +69,7 @@ mx::array Attention::operator()(const mx::array& x, ForwardContext& ctx) const {
   }
 
   kernels::KvStorage& storage = ctx.kv[static_cast<std::size_t>(options_.layer)];
-  ctx.kernels.write_kv(storage, k, v, ctx.batch);
+  ctx.write_kv(storage, k, v);
   mx::array attended = mx::reshape(ctx.kernels.paged_attention(q, storage, ctx.batch, options_.scores),
                                    {tokens, options_.num_heads * options_.head_dim});
   if (gate_proj_) attended = ctx.kernels.gate_multiply((*gate_proj_)(x, ctx), attended, GateActivation::kSigmoid);

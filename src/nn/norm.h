@@ -29,7 +29,8 @@ class ResidualStream {
   /// The stream becomes `factor` times what it is.
   void scale(const ForwardContext& ctx, float factor) { x_ = ctx.kernels.scale(sum(ctx), factor); }
   /// (tokens) bool: NaN, or an infinity, that came up in any layer is still there, since each adds to what was before.
-  /// What is pending is left out: nothing of it is in keys, values or states.
+  /// What is pending is left out: nothing of it is in keys, values or states. Keys and values need a look of their own:
+  /// see ForwardContext::finite_tokens.
   [[nodiscard]] mx::array finite_tokens(const ForwardContext& ctx) const { return ctx.kernels.finite_rows(x_); }
   /// Keeps only these tokens: before the last norm and the head, those whose logits are wanted.
   void take_rows(const ForwardContext& ctx, const std::vector<std::int32_t>& rows) {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "unit/models/golden.h"
+#include "unit/models/golden_names.h"
 
 namespace redpoll {
 namespace {
@@ -21,6 +22,8 @@ namespace mx = mlx::core;
 using test::FedSequence;
 using test::feed;
 using test::Golden;
+using test::golden_names;
+using test::has_narrow_experts;
 using test::kGoldens;
 using test::load_golden;
 using test::make_blocks;
@@ -29,15 +32,6 @@ using test::run_in_chunks;
 using test::Runner;
 using test::values_of;
 using test::widened;  // of tensors
-
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kGoldens)) {
-    if (entry.is_directory() && fs::exists(entry.path() / "config.json")) names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 class GoldenTest : public testing::TestWithParam<std::string> {};
 
@@ -82,62 +76,6 @@ std::optional<fs::path> exact_goldens() {
   if (const char* folder = std::getenv("REDPOLL_TEST_EXACT")) return folder;
   if (mx::default_device() == mx::Device::cpu) return kGoldens;
   return std::nullopt;
-}
-
-/// Dense and not of float32, which MLX does not multiply on a CPU.
-bool has_narrow_experts(const checkpoint::Checkpoint& checkpoint) {
-  if (mx::default_device() != mx::Device::cpu) return false;
-  return std::ranges::any_of(checkpoint.parameters.names(), [&](const std::string& name) {
-    return name.contains("switch_") && name.ends_with("up_proj.weight") &&
-           checkpoint.parameters.read(name)->dtype != checkpoint::DType::kU32;
-  });
-}
-
-/// With the token's row of the embedding all NaN, whatever numbers or scales it is stored as.
-checkpoint::Checkpoint without_numbers(const checkpoint::Checkpoint& good, TokenId token) {
-  checkpoint::Checkpoint bad = good;
-  bad.parameters = {};
-  const bool has_scales = std::ranges::any_of(
-      good.parameters.names(), [](const std::string& name) { return name.ends_with("embed_tokens.scales"); });
-  for (const std::string& name : good.parameters.names()) {
-    checkpoint::Tensor tensor = *good.parameters.read(name);
-    if (name.ends_with(has_scales ? "embed_tokens.scales" : "embed_tokens.weight")) {
-      const auto bytes = std::make_shared<std::vector<std::byte>>(tensor.bytes.begin(), tensor.bytes.end());
-      const std::size_t row = bytes->size() / static_cast<std::size_t>(tensor.shape.front());
-      std::fill_n(bytes->begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(token)), row,
-                  std::byte{0xFF});
-      tensor = checkpoint::make_tensor(tensor.dtype, tensor.shape, *bytes, bytes);
-    }
-    EXPECT_TRUE(bad.parameters.insert(name, tensor));
-  }
-  return bad;
-}
-
-TEST_P(GoldenTest, SaysOfWhichTokensNothingFiniteIsComputed) {
-  const Golden golden = load_golden(GetParam());
-  std::size_t first = 0;  // of its kind, the last such one
-  for (std::size_t i = 0; i < golden.tokens.size(); ++i) {
-    if (std::ranges::find(golden.tokens, golden.tokens[i]) == golden.tokens.begin() + static_cast<std::ptrdiff_t>(i))
-      first = i;
-  }
-  ASSERT_GT(first, 0U);
-  const TokenId bad = golden.tokens[first];
-  for (const bool reference : {false, true}) {
-    if (reference && has_narrow_experts(golden.checkpoint)) continue;
-    const auto finite_tokens = [&](const checkpoint::Checkpoint& checkpoint) {
-      Runner runner(checkpoint, {.num_threads = 1, .reference = reference});
-      kernels::RaggedBatch batch;
-      FedSequence sequence{golden.tokens, 0, make_blocks(golden.tokens.size(), 0, 1)};
-      feed(batch, sequence, static_cast<int>(golden.tokens.size()));
-      return runner.finite_tokens(batch);
-    };
-    EXPECT_THAT(finite_tokens(golden.checkpoint), testing::Each(true));
-    std::vector<bool> got = finite_tokens(without_numbers(golden.checkpoint, bad));
-    EXPECT_FALSE(got[first]);
-    if (reference || mx::default_device() != mx::Device::cpu) continue;  // multiply what is not seen by zero, a NaN too
-    got.resize(first);
-    EXPECT_THAT(got, testing::Each(true)) << "tokens that do not see it";
-  }
 }
 
 /// All tensors in float32; there must be no others.
