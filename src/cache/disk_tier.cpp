@@ -67,6 +67,16 @@ bool DiskTier::holds(StoredKind kind, const ContentKey& key) const {
   return shared_->index.holds(kind, key) || shared_->queued.contains(key);
 }
 
+bool DiskTier::is_blocked(const ContentKey& key) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->blocked.contains(key)) return false;
+    shared_->looks_at_blocked = true;
+  }
+  shared_->work.notify_one();
+  return true;
+}
+
 bool DiskTier::write(StoredHead head, Payload payload) {
   CHECK(head.key == key_of(head), "a file is named by its content");
   const std::size_t size = payload.size();

@@ -69,6 +69,8 @@ class DiskTier {
   [[nodiscard]] Match find(std::span<const TokenId> tokens, int most) const;
   /// On disk, or on its way there.
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
+  /// A folder was in the file's place when that was last looked at, which is done again for whoever asks.
+  [[nodiscard]] bool is_blocked(const ContentKey& key);
   /// Queues a file; true as well if it is held already. False if more than max_queued_bytes would be waiting, or the
   /// file would be larger than max_file_bytes or max_bytes. Parents go first: a file whose parent is not there when its
   /// turn comes could not be found, and is dropped.

@@ -105,7 +105,9 @@ bool DiskTraffic::write_behind(std::size_t max_bytes) {
     const cache::SequenceCache* entry = parts_.prompts.entry_of(spills_.front().tokens);
     if (entry != nullptr) {
       const SpillResult result = spill(spills_.front(), *entry, max_bytes);
-      if (result != SpillResult::kDone) return result == SpillResult::kMore;
+      if (result == SpillResult::kMore) return true;
+      if (result == SpillResult::kNoRoom) return false;
+      if (result == SpillResult::kFailed) ++num_dropped_;
     }
     spills_.pop_front();
   }
@@ -190,6 +192,7 @@ cache::StoredHead DiskTraffic::snapshot_of(const Spill& spill, const cache::Sequ
 DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache::SequenceCache& cache,
                                             std::size_t& budget) {
   if (tier_->holds(head.kind, head.key)) return SpillResult::kDone;
+  if (tier_->is_blocked(head.key)) return SpillResult::kFailed;
   if (budget == 0) return SpillResult::kMore;
   const std::size_t num_bytes = bytes_of(head.parts);
   if (num_bytes > options_.max_queued_bytes) {

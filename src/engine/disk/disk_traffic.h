@@ -83,7 +83,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
     int num_runs = 0;
     cache::ContentKey parent{};  // key of the last of them
   };
-  enum class SpillResult { kDone, kNoRoom, kMore };
+  enum class SpillResult { kDone, kNoRoom, kMore, kFailed /* a folder is in the place of a file */ };
   struct Restoration {
     cache::SequenceCache cache;
     std::vector<TokenId> tokens;

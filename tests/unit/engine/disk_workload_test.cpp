@@ -162,6 +162,39 @@ TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
   EXPECT_EQ(second.events->collected().finishes[0]->cached_tokens, 0) << "what was being read was given up";
 }
 
+TEST(DiskFailureTest, WhatAFolderBlocksIsNotCopiedOutAgain) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(prompt, 4));
+  }
+  const std::vector<fs::path> files = files_in(folder.path());
+  ASSERT_GT(files.size(), 3U);
+  for (const fs::path& file : files) {
+    fs::remove(file);
+    fs::create_directory(file);
+  }
+  const auto engine = start_engine(options_with(folder.path(), 20'000), scripted_with_identity({}));
+  const auto failed = [&] { return engine->stats().ssd_cache->tier.failed; };
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_FALSE(run(*engine, make_request(prompt, 4)).error);
+    (void)run(*engine, make_request(make_prompt(100, 9 + i), 4));  // evicts it
+    wait_for_files(*engine);
+  }
+  EXPECT_EQ(failed(), 1U) << "the first run; what builds on it could not be found";
+  EXPECT_GT(engine->stats().ssd_cache->tier.dropped, 0U);
+  for (const fs::path& file : files) fs::remove(file);
+  const std::uint64_t before = engine->stats().ssd_cache->tier.spills;
+  for (int i = 0; i < 3; ++i) {
+    (void)run(*engine, make_request(prompt, 4));
+    (void)run(*engine, make_request(make_prompt(100, 19 + i), 4));
+    wait_for_files(*engine);
+  }
+  EXPECT_GT(engine->stats().ssd_cache->tier.spills, before);
+  const auto again = start_engine(options_with(folder.path(), kMiB), scripted_with_identity({}));
+  EXPECT_GT(run(*again, make_request(prompt, 4)).finishes[0]->cached_tokens, 0);
+}
+
 TEST(DiskOptionsTest, WithoutAPromptCacheThereIsNothingToKeep) {
   const TemporaryFolder folder;
   const auto started = Engine::start(options_with(folder.path(), 0), test::scripted_loader({}));
