@@ -97,7 +97,7 @@ void DiskTraffic::ask_for_files() {
 void DiskTraffic::take_restored() {
   for (cache::DiskTier::Restored& restored : tier_->take_restored()) {
     if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
-    const Status filled = restored.file ? fill(*restored.file) : std::unexpected(restored.file.error());
+    const Status filled = restored.file ? try_to_fill(*restored.file) : std::unexpected(restored.file.error());
     if (restored.file) tier_->payloads().give_back(std::move(restored.file->payload));
     if (!filled) {
       if (filled.error().code != ErrorCode::kNotFound) {
@@ -112,6 +112,15 @@ void DiskTraffic::take_restored() {
     } else {
       ask_for_files();
     }
+  }
+}
+
+Status DiskTraffic::try_to_fill(const cache::StoredFile& file) {
+  try {
+    return fill(file);
+  } catch (...) {
+    report_failed_copy();
+    return fail(ErrorCode::kNotFound, "");  // said
   }
 }
 
