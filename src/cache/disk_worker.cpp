@@ -134,7 +134,7 @@ Result<StoredFile> DiskWorker::read_file(const DiskShared::ReadJob& job) const {
 void DiskWorker::write_one(DiskShared::WriteJob& job) noexcept {
   const Result<Outcome> outcome = attempt([&] { return store(job); });
   if (!outcome) note(writes_, attempt([&]() -> Status { return std::unexpected(outcome.error()); }));
-  const std::size_t num_bytes = job.payload.size();
+  const std::size_t memory = memory_of(job.payload);
   shared_->payloads.give_back(std::move(job.payload));
   const std::lock_guard lock(shared_->mutex);
   if (!outcome || *outcome == Outcome::kBlocked) {
@@ -144,7 +144,7 @@ void DiskWorker::write_one(DiskShared::WriteJob& job) noexcept {
   } else {
     ++shared_->stats.dropped;
   }
-  shared_->queued_bytes -= num_bytes;
+  shared_->queued_bytes -= memory;
   shared_->queued.erase(job.head.key);
   shared_->writes.pop_front();  // the end of `job`
   shared_->written.notify_all();

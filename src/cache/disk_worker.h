@@ -60,7 +60,7 @@ struct DiskShared {
   std::list<ReadJob> restored;
   std::deque<WriteJob> writes;               // the first one is being written; taken out when it is done
   std::set<ContentKey> queued;               // keys of `writes`
-  std::size_t queued_bytes = 0;
+  std::size_t queued_bytes = 0;              // their memory
   std::map<ContentKey, StoredKind> blocked;  // folders were in the place of these files when they were to be written
   bool looks_at_blocked = false;             // the thread shall look whether they still are
   DiskTierStats stats;                       // but for what the index knows

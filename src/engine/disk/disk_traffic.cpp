@@ -234,19 +234,19 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
   if (tier_->is_blocked(head.key)) return SpillResult::kFailed;
   if (budget == 0) return SpillResult::kMore;
   const std::size_t num_bytes = bytes_of(head.parts);
-  if (num_bytes > options_.max_queued_bytes) {
+  if (allocated_bytes(num_bytes) > options_.max_queued_bytes) {
     ++num_dropped_;  // it would never have room
     return SpillResult::kDone;
   }
-  if (tier_->queued_bytes() + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
-  cache::Payload payload = tier_->payloads().take(num_bytes);
-  std::span<std::byte> rest = payload;
+  std::optional<cache::Payload> payload = tier_->room_for(num_bytes);
+  if (!payload) return SpillResult::kNoRoom;
+  std::span<std::byte> rest = *payload;
   for (const cache::StoredPart& part : head.parts) {
     parts_.kv.read_blocks(part.group, blocks_of(part, cache), rest.first(bytes_of(part)));
     rest = rest.subspan(bytes_of(part));
   }
   budget -= std::min(budget, num_bytes);
-  (void)tier_->write(std::move(head), std::move(payload));  // what it refuses it counts
+  (void)tier_->write(std::move(head), *std::move(payload));  // what it refuses it counts
   return SpillResult::kDone;
 }
 
