@@ -187,16 +187,6 @@ TEST(DiskFailureTest, WhatAFolderBlocksIsNotCopiedOutAgain) {
   }
   EXPECT_EQ(failed(), 1U) << "the first run; what builds on it could not be found";
   EXPECT_GT(engine->stats().ssd_cache->tier.dropped, 0U);
-  for (const fs::path& file : files) fs::remove(file);
-  const std::uint64_t before = engine->stats().ssd_cache->tier.spills;
-  for (int i = 0; i < 3; ++i) {
-    (void)run(*engine, make_request(prompt, 4));
-    (void)run(*engine, make_request(make_prompt(100, 19 + i), 4));
-    wait_for_files(*engine);
-  }
-  EXPECT_GT(engine->stats().ssd_cache->tier.spills, before);
-  const auto again = start_engine(options_with(folder.path(), kMiB), scripted_with_identity({}));
-  EXPECT_GT(run(*again, make_request(prompt, 4)).finishes[0]->cached_tokens, 0);
 }
 
 /// Copies between pools and host memory fail once, for want of memory, when `calls_until_failure` comes to nothing.
