@@ -13,8 +13,6 @@
 namespace redpoll {
 namespace {
 
-constexpr std::size_t kVector = 64;
-
 #if defined(REDPOLL_HAS_MMAP)
 /// At the border of a huge page: maps one more, and gives back what lies before the border and behind the end.
 std::byte* map(std::size_t num_bytes) {
@@ -49,7 +47,7 @@ AlignedBytes allocate_aligned(std::size_t num_bytes) {
 #if defined(REDPOLL_HAS_MMAP)
   if (num_bytes >= kHugePage) return AlignedBytes(map(num_bytes), FreeAligned{num_bytes});
 #endif
-  void* memory = std::aligned_alloc(kVector, round_up(std::max<std::size_t>(num_bytes, 1), kVector));
+  void* memory = std::aligned_alloc(kAlignment, round_up(std::max<std::size_t>(num_bytes, 1), kAlignment));
   if (memory == nullptr) throw std::bad_alloc();
   return AlignedBytes(static_cast<std::byte*>(memory), FreeAligned{num_bytes});
 }

@@ -8,6 +8,7 @@ namespace redpoll {
 
 /// Bytes.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+inline constexpr std::size_t kAlignment = 64;
 
 struct FreeAligned {
   std::size_t num_bytes = 0;  // as allocate_aligned was asked for
@@ -23,6 +24,11 @@ using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
 /// `n` to the next multiple.
 [[nodiscard]] constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
+}
+
+/// What allocate_aligned takes for so many bytes.
+[[nodiscard]] constexpr std::size_t allocated_bytes(std::size_t num_bytes) {
+  return round_up(num_bytes, num_bytes >= kHugePage ? kHugePage : kAlignment);
 }
 
 }  // namespace redpoll

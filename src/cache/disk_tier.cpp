@@ -67,21 +67,31 @@ bool DiskTier::holds(StoredKind kind, const ContentKey& key) const {
   return shared_->index.holds(kind, key) || shared_->queued.contains(key);
 }
 
+bool DiskTier::is_blocked(const ContentKey& key) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->blocked.contains(key)) return false;
+    shared_->looks_at_blocked = true;
+  }
+  shared_->work.notify_one();
+  return true;
+}
+
 bool DiskTier::write(StoredHead head, Payload payload) {
   CHECK(head.key == key_of(head), "a file is named by its content");
-  const std::size_t size = payload.size();
+  const std::size_t memory = memory_of(payload);
   std::set<ContentKey> key = {head.key};
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->index.holds(head.kind, head.key) || shared_->queued.contains(head.key)) return true;
-    if (size > shared_->options.max_queued_bytes - shared_->queued_bytes ||
-        header_bytes(head) + size > shared_->max_file_bytes()) {
+    if (memory > shared_->options.max_queued_bytes - shared_->queued_bytes ||
+        header_bytes(head) + payload.size() > shared_->max_file_bytes()) {
       ++shared_->stats.dropped;
       return false;
     }
     shared_->writes.push_back({.head = std::move(head), .payload = std::move(payload)});
     shared_->queued.merge(key);
-    shared_->queued_bytes += size;
+    shared_->queued_bytes += memory;
   }
   shared_->work.notify_one();
   return true;
@@ -114,7 +124,18 @@ void DiskTier::touch(const Match& match) {
 
 void DiskTier::verify_from_now_on() { shared_->verifies = true; }
 
-PayloadPool& DiskTier::payloads() { return shared_->payloads; }
+std::optional<Payload> DiskTier::room_for(std::size_t num_bytes) {
+  const std::size_t room = shared_->options.max_queued_bytes - queued_bytes();  // meanwhile it only grows
+  const std::size_t bytes = allocated_bytes(num_bytes);
+  if (bytes > room) return std::nullopt;
+  shared_->payloads.keep_at_most(room - bytes);
+  return shared_->payloads.take(num_bytes);
+}
+
+void DiskTier::give_back(Payload payload) noexcept {
+  const std::size_t taken = queued_bytes() + shared_->payloads.spare_bytes();
+  if (taken + memory_of(payload) <= shared_->options.max_queued_bytes) shared_->payloads.give_back(std::move(payload));
+}
 
 std::size_t DiskTier::queued_bytes() const {
   const std::lock_guard lock(shared_->mutex);

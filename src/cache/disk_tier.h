@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -34,7 +35,7 @@ struct DiskTierOptions {
   int run_tokens = 0;                       // tokens of one run
   bool runs_have_data = true;               // a group sees all tokens
   bool can_resume_anywhere = true;          // no windows, no states; only with runs_have_data
-  std::size_t max_queued_bytes = 0;
+  std::size_t max_queued_bytes = 0;         // memory of payloads that wait to be written and of spare ones
 };
 
 struct DiskTierStats {
@@ -69,6 +70,8 @@ class DiskTier {
   [[nodiscard]] Match find(std::span<const TokenId> tokens, int most) const;
   /// On disk, or on its way there.
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
+  /// A folder was in the file's place when that was last looked at, which is done again for whoever asks.
+  [[nodiscard]] bool is_blocked(const ContentKey& key);
   /// Queues a file; true as well if it is held already. False if more than max_queued_bytes would be waiting, or the
   /// file would be larger than max_file_bytes or max_bytes. Parents go first: a file whose parent is not there when its
   /// turn comes could not be found, and is dropped.
@@ -88,9 +91,11 @@ class DiskTier {
   void touch(const Match& match);
   /// Payloads are checked as with DiskTierOptions::verify: something that was read may have been damaged.
   void verify_from_now_on();
-  /// Where payloads to be written come from, and those that were read and used go.
-  [[nodiscard]] PayloadPool& payloads();
-  /// Payloads waiting to be written, the one being written included.
+  /// For a payload of that size to be written, which `write` takes; none if that would not have room to wait.
+  [[nodiscard]] std::optional<Payload> room_for(std::size_t num_bytes);
+  /// What was read and used, for its memory.
+  void give_back(Payload payload) noexcept;
+  /// Memory of payloads waiting to be written, the one being written included.
   [[nodiscard]] std::size_t queued_bytes() const;
   /// Waits until all writes are done; false if the deadline comes first.
   [[nodiscard]] bool flush(Clock::TimePoint deadline);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "cache/disk_folder.h"
 #include "cache/disk_scan.h"
 
 namespace redpoll::cache {
@@ -58,7 +57,8 @@ void DiskWorker::run() noexcept {
   std::unique_lock lock(shared.mutex);
   for (;;) {
     shared.work.wait(lock, [&] {
-      return shared.stopping || !shared.reads.empty() || !shared.writes.empty() || shared.index.has_uses();
+      return shared.stopping || !shared.reads.empty() || !shared.writes.empty() || shared.looks_at_blocked ||
+             shared.index.has_uses();
     });
     if (shared.stopping) break;
     if (!shared.reads.empty()) {
@@ -75,6 +75,10 @@ void DiskWorker::run() noexcept {
       lock.unlock();
       write_one(job);
       call_back();
+    } else if (shared.looks_at_blocked) {
+      shared.looks_at_blocked = false;
+      lock.unlock();
+      look_at_blocked();
     } else {
       lock.unlock();
       write_uses();
@@ -130,7 +134,7 @@ Result<StoredFile> DiskWorker::read_file(const DiskShared::ReadJob& job) const {
 void DiskWorker::write_one(DiskShared::WriteJob& job) noexcept {
   const Result<Outcome> outcome = attempt([&] { return store(job); });
   if (!outcome) note(writes_, attempt([&]() -> Status { return std::unexpected(outcome.error()); }));
-  const std::size_t num_bytes = job.payload.size();
+  const std::size_t memory = memory_of(job.payload);
   shared_->payloads.give_back(std::move(job.payload));
   const std::lock_guard lock(shared_->mutex);
   if (!outcome || *outcome == Outcome::kBlocked) {
@@ -140,7 +144,7 @@ void DiskWorker::write_one(DiskShared::WriteJob& job) noexcept {
   } else {
     ++shared_->stats.dropped;
   }
-  shared_->queued_bytes -= num_bytes;
+  shared_->queued_bytes -= memory;
   shared_->queued.erase(job.head.key);
   shared_->writes.pop_front();  // the end of `job`
   shared_->written.notify_all();
@@ -154,10 +158,7 @@ Result<DiskWorker::Outcome> DiskWorker::store(const DiskShared::WriteJob& job) {
     if (folder.was_made()) shared_->index.clear();  // somebody has deleted it, and all that was in it
     if (!shared_->index.can_be_found(job.head.parent)) return Outcome::kDropped;
   }
-  if (const auto blocker = folder.blocker(file_name(job.head.kind, job.head.key))) {
-    note(blocked_, fail(ErrorCode::kIo, blocker->string()));
-    return Outcome::kBlocked;
-  }
+  if (is_blocked(folder, job.head)) return Outcome::kBlocked;
   const std::uint64_t bytes = file_bytes(job.head, job.payload.size());
   if (!make_room(job.head.parent, bytes)) return Outcome::kDropped;
   ASSIGN_OR_RETURN(const DiskFolder::Written written,
@@ -169,6 +170,40 @@ Result<DiskWorker::Outcome> DiskWorker::store(const DiskShared::WriteJob& job) {
   shared_->index.add(job.head, bytes, now);
   shared_->index.touch_chain(job.head.key, now);
   return Outcome::kStored;
+}
+
+/// By a folder, which is said when it is found.
+bool DiskWorker::is_blocked(const DiskFolder& folder, const StoredHead& head) {
+  const auto blocker = folder.blocker(file_name(head.kind, head.key));
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!blocker) {
+      shared_->blocked.erase(head.key);
+      return false;
+    }
+    if (!shared_->blocked.emplace(head.key, head.kind).second) return true;
+  }
+  log_warn("a folder is in the place of a file of the disk cache; what belongs there is not kept; remove it",
+           {{"path", blocker->string()}});
+  return true;
+}
+
+/// Forgets those that nothing blocks any more. If it fails, who asks for one of them makes it look again.
+void DiskWorker::look_at_blocked() noexcept {
+  static_cast<void>(attempt([&]() -> Status {
+    std::map<ContentKey, StoredKind> blocked;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      blocked = shared_->blocked;
+    }
+    const auto folder = DiskFolder::open(shared_->options.directory, folder_);
+    if (!folder && folder.error().code != ErrorCode::kNotFound) return std::unexpected(folder.error());
+    std::erase_if(blocked,
+                  [&](const auto& file) { return folder && folder->blocker(file_name(file.second, file.first)); });
+    const std::lock_guard lock(shared_->mutex);
+    for (const auto& [key, kind] : blocked) shared_->blocked.erase(key);
+    return {};
+  }));
 }
 
 bool DiskWorker::make_room(const ContentKey& kept, std::uint64_t bytes) {

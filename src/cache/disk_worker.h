@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cache/disk_folder.h"
 #include "cache/disk_index.h"
 #include "cache/disk_tier.h"
 
@@ -56,10 +58,12 @@ struct DiskShared {
   // A job is a node of these from its question to its answer, so that answering takes no memory.
   std::list<ReadJob> reads;
   std::list<ReadJob> restored;
-  std::deque<WriteJob> writes;  // the first one is being written; taken out when it is done
-  std::set<ContentKey> queued;  // keys of `writes`
-  std::size_t queued_bytes = 0;
-  DiskTierStats stats;  // but for what the index knows
+  std::deque<WriteJob> writes;               // the first one is being written; taken out when it is done
+  std::set<ContentKey> queued;               // keys of `writes`
+  std::size_t queued_bytes = 0;              // their memory
+  std::map<ContentKey, StoredKind> blocked;  // folders were in the place of these files when they were to be written
+  bool looks_at_blocked = false;             // the thread shall look whether they still are
+  DiskTierStats stats;                       // but for what the index knows
   bool stopping = false;
   bool is_left_behind = false;  // the tier is gone
   bool has_ended = false;
@@ -89,8 +93,10 @@ class DiskWorker {
   void read_one(DiskShared::ReadJob& job) noexcept;
   void write_one(DiskShared::WriteJob& job) noexcept;
   void write_uses() noexcept;
+  void look_at_blocked() noexcept;
   [[nodiscard]] Result<StoredFile> read_file(const DiskShared::ReadJob& job) const;
   [[nodiscard]] Result<Outcome> store(const DiskShared::WriteJob& job);
+  [[nodiscard]] bool is_blocked(const DiskFolder& folder, const StoredHead& head);
   void remove_evicted(const DiskFile& file);
   void note(Notice& notice, const Status& status) const noexcept;
   void call_back() const noexcept;
@@ -100,7 +106,6 @@ class DiskWorker {
   std::string folder_;  // of the fingerprint, in the directory
   Notice reads_{"cannot read from the disk cache"};
   Notice writes_{"cannot write to the disk cache; prompts are kept in memory only until it works again"};
-  Notice blocked_{"a folder is in the place of a file of the disk cache; what belongs there is not kept; remove it"};
   Notice removals_{"cannot remove from the disk cache; it may become larger than it should"};
 };
 

@@ -38,17 +38,23 @@ struct UninitializedAllocator {
 /// Bytes that `resize` adds have any value.
 using Payload = std::vector<std::byte, UninitializedAllocator<std::byte>>;
 
+/// Bytes that it takes, whatever its size.
+[[nodiscard]] inline std::size_t memory_of(const Payload& payload) { return allocated_bytes(payload.capacity()); }
+
 /// Payloads that are done with. For any thread.
 class PayloadPool {
  public:
-  /// Of any content.
+  static constexpr std::size_t kMostSpareBytes = std::size_t{16} << 20U;  // beyond it, memory returns to the system
+
+  /// Of any content. Memory of the smallest spare that is large enough, if it is not more than twice as large.
   [[nodiscard]] Payload take(std::size_t num_bytes);
   void give_back(Payload payload) noexcept;
+  /// Returns spares to the system until they take no more than this.
+  void keep_at_most(std::size_t num_bytes) noexcept;
+  [[nodiscard]] std::size_t spare_bytes() const;
 
  private:
-  static constexpr std::size_t kMostBytes = std::size_t{16} << 20U;  // beyond it, memory returns to the system
-
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::array<Payload, 8> spare_;
   std::size_t bytes_ = 0;  // of all of these
 };

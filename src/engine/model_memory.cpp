@@ -62,7 +62,7 @@ MemoryRequest memory_request(const ModelFootprint& footprint, const EngineOption
                                     .vocab_size = footprint.vocab_size,
                                     .activations_per_token = footprint.activations_per_token,
                                     .unpacked_bytes_per_token = footprint.unpacked_bytes_per_token}),
-          .disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0,  // queued, and as much read
+          .disk_bytes = options.ssd_cache ? memory_bytes(*options.ssd_cache) : 0,
           .groups = footprint.groups,
           .block_tokens = options.block_tokens,
           .model_context = footprint.context_length,

@@ -5,6 +5,7 @@
 #include <mlx/version.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <variant>
 
@@ -18,6 +19,19 @@ namespace {
 std::string library_version(const char* name, const char* function) {
   const auto version = reinterpret_cast<std::size_t (*)()>(dlsym(RTLD_DEFAULT, function));
   return version == nullptr ? "" : " " + std::string(name) + " " + std::to_string(version());
+}
+
+/// " driver VERSION" of CUDA; nothing if MLX has not loaded one.
+std::string driver_version() {
+  const auto version = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cuDriverGetVersion"));
+  int number = 0;
+  return version == nullptr || version(&number) != 0 ? "" : " driver " + std::to_string(number);
+}
+
+/// As MLX reads it, which does not let others ask.
+bool rounds_to_tf32() {
+  const char* value = std::getenv("MLX_ENABLE_TF32");
+  return value == nullptr || std::atoi(value) != 0;
 }
 
 }  // namespace
@@ -35,7 +49,7 @@ std::string device_identity() {
     }
   }
   return identity + version + library_version("cublasLt", "cublasLtGetVersion") +
-         library_version("cudnn", "cudnnGetVersion");
+         library_version("cudnn", "cudnnGetVersion") + driver_version() + (rounds_to_tf32() ? " tf32" : "");
 }
 
 DeviceInfo describe_device(KernelOptions options) {

@@ -64,11 +64,14 @@ void ReferenceKernels::read_blocks(std::span<mx::array* const> pools, std::span<
 void ReferenceKernels::write_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
                                     std::span<const std::byte> contents) const {
   finish();
+  // All that takes memory of the device comes before the first pool changes: whoever goes on without what was to be
+  // written finds the pools as they were.
   const mx::array places = array_of(blocks);
   const std::size_t block_bytes = contents.size() / blocks.size();
-  std::vector<mx::array> written;
+  std::vector<mx::array> parts;
+  parts.reserve(pools.size());
   std::size_t first = 0;  // of a block's bytes, those of the pool
-  for (mx::array* pool : pools) {
+  for (const mx::array* pool : pools) {
     const std::size_t bytes = pool->nbytes() / static_cast<std::size_t>(pool->shape(0));
     std::vector<std::uint8_t> own(blocks.size() * bytes);
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -78,10 +81,14 @@ void ReferenceKernels::write_blocks(std::span<mx::array* const> pools, std::span
     mx::Shape shape = pool->shape();
     shape[0] = places.shape(0);
     const mx::array flat(own.data(), {static_cast<int>(own.size())}, mx::uint8);
-    *pool = with_blocks(*pool, places, mx::reshape(mx::view(flat, pool->dtype()), shape));
-    written.push_back(*pool);
+    parts.push_back(mx::reshape(mx::view(flat, pool->dtype()), shape));
   }
   CHECK(first == block_bytes, "blocks are written as a whole");
+  mx::eval(parts);
+  std::vector<mx::array> written;
+  written.reserve(pools.size());
+  for (std::size_t i = 0; i < pools.size(); ++i) written.push_back(with_blocks(*pools[i], places, parts[i]));
+  for (std::size_t i = 0; i < pools.size(); ++i) *pools[i] = written[i];
   mx::async_eval(std::move(written));
   finish();
 }

@@ -10,7 +10,7 @@ namespace redpoll::engine {
 namespace {
 
 /// Of files that are read or wait to be taken in.
-constexpr std::size_t kBytesReadAhead = std::size_t{16} << 20U;
+constexpr std::size_t kBytesReadAhead = std::size_t{24} << 20U;
 
 }  // namespace
 
@@ -85,20 +85,22 @@ std::vector<cache::StoredHead> DiskTraffic::files_of(const cache::DiskTier::Matc
 
 void DiskTraffic::ask_for_files() {
   Restoration& now = *restoration_;
-  std::size_t bytes = 0;  // read or waiting to be taken in
-  for (std::size_t i = now.num_filled; i < now.num_asked; ++i) bytes += bytes_of(now.files[i].parts);
-  for (; now.num_asked < now.files.size() && (bytes == 0 || bytes < kBytesReadAhead); ++now.num_asked) {
+  std::size_t bytes = 0;  // of memory, read or waiting to be taken in
+  for (std::size_t i = now.num_filled; i < now.num_asked; ++i) bytes += allocated_bytes(bytes_of(now.files[i].parts));
+  for (; now.num_asked < now.files.size(); ++now.num_asked) {
     const cache::StoredHead& file = now.files[now.num_asked];
+    const std::size_t more = allocated_bytes(bytes_of(file.parts));
+    if (bytes > 0 && bytes + more > std::min(kBytesReadAhead, options_.max_queued_bytes)) return;
     tier_->read(next_read_++, file.kind, file.key);
-    bytes += bytes_of(file.parts);
+    bytes += more;
   }
 }
 
 void DiskTraffic::take_restored() {
   for (cache::DiskTier::Restored& restored : tier_->take_restored()) {
     if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
-    const Status filled = restored.file ? fill(*restored.file) : std::unexpected(restored.file.error());
-    if (restored.file) tier_->payloads().give_back(std::move(restored.file->payload));
+    const Status filled = restored.file ? try_to_fill(*restored.file) : std::unexpected(restored.file.error());
+    if (restored.file) tier_->give_back(std::move(restored.file->payload));
     if (!filled) {
       if (filled.error().code != ErrorCode::kNotFound) {
         log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});
@@ -112,6 +114,15 @@ void DiskTraffic::take_restored() {
     } else {
       ask_for_files();
     }
+  }
+}
+
+Status DiskTraffic::try_to_fill(const cache::StoredFile& file) {
+  try {
+    return fill(file);
+  } catch (...) {
+    report_failed_copy();
+    return fail(ErrorCode::kNotFound, "");  // said
   }
 }
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 #include <limits>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -91,21 +93,34 @@ void DiskTraffic::on_insert(std::span<const TokenId> tokens) {
     spills_.pop_front();
     ++num_dropped_;
   }
-  spills_.push_back({.tokens = {tokens.begin(), tokens.end()}, .parent = root_});
+  try {
+    spills_.push_back({.tokens = {tokens.begin(), tokens.end()}, .parent = root_});
+  } catch (const std::bad_alloc&) {
+    report_failed_copy();
+    ++num_dropped_;
+  }
 }
 
 void DiskTraffic::on_evict(std::span<const TokenId> tokens, const cache::SequenceCache& cache) {
-  Spill last_chance{.tokens = {tokens.begin(), tokens.end()}, .parent = root_};
-  std::size_t budget = kBytesCopiedOnEviction;
-  if (spill(last_chance, cache, budget) != SpillResult::kDone) ++num_dropped_;
+  SpillResult result = SpillResult::kFailed;
+  try {
+    Spill last_chance{.tokens = {tokens.begin(), tokens.end()}, .parent = root_};
+    std::size_t budget = kBytesCopiedOnEviction;
+    result = try_to_spill(last_chance, cache, budget);
+  } catch (const std::bad_alloc&) {
+    report_failed_copy();
+  }
+  if (result != SpillResult::kDone) ++num_dropped_;
 }
 
 bool DiskTraffic::write_behind(std::size_t max_bytes) {
   while (!spills_.empty()) {
     const cache::SequenceCache* entry = parts_.prompts.entry_of(spills_.front().tokens);
     if (entry != nullptr) {
-      const SpillResult result = spill(spills_.front(), *entry, max_bytes);
-      if (result != SpillResult::kDone) return result == SpillResult::kMore;
+      const SpillResult result = try_to_spill(spills_.front(), *entry, max_bytes);
+      if (result == SpillResult::kMore) return true;
+      if (result == SpillResult::kNoRoom) return false;
+      if (result == SpillResult::kFailed) ++num_dropped_;
     }
     spills_.pop_front();
   }
@@ -130,6 +145,32 @@ std::optional<std::chrono::milliseconds> DiskTraffic::before_next_look() const {
   if (is_restoring()) return kBeforeLookingAtTheDisk;
   if (!spills_.empty() && disk_keeps_up()) return options_.quiet_before_writes;
   return std::nullopt;  // the disk's thread wakes the engine when it has written something
+}
+
+void DiskTraffic::report_failed_copy() noexcept {
+  if (std::exchange(has_reported_failed_copy_, true)) return;
+  constexpr std::string_view kMessage = "cannot copy between memory and the disk cache; requests go on without";
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    try {
+      log_warn(kMessage, {{"why", error.what()}});
+    } catch (const std::exception&) {
+      return;  // no memory to say so
+    }
+  } catch (...) {
+    return;  // nor is there anything to say
+  }
+}
+
+DiskTraffic::SpillResult DiskTraffic::try_to_spill(Spill& what, const cache::SequenceCache& cache,
+                                                   std::size_t& budget) noexcept {
+  try {
+    return spill(what, cache, budget);
+  } catch (...) {
+    report_failed_copy();
+    return SpillResult::kFailed;
+  }
 }
 
 /// Writes what is not there yet of the entry: runs from the first on, then the rest.
@@ -190,21 +231,22 @@ cache::StoredHead DiskTraffic::snapshot_of(const Spill& spill, const cache::Sequ
 DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache::SequenceCache& cache,
                                             std::size_t& budget) {
   if (tier_->holds(head.kind, head.key)) return SpillResult::kDone;
+  if (tier_->is_blocked(head.key)) return SpillResult::kFailed;
   if (budget == 0) return SpillResult::kMore;
   const std::size_t num_bytes = bytes_of(head.parts);
-  if (num_bytes > options_.max_queued_bytes) {
+  if (allocated_bytes(num_bytes) > options_.max_queued_bytes) {
     ++num_dropped_;  // it would never have room
     return SpillResult::kDone;
   }
-  if (tier_->queued_bytes() + num_bytes > options_.max_queued_bytes) return SpillResult::kNoRoom;
-  cache::Payload payload = tier_->payloads().take(num_bytes);
-  std::span<std::byte> rest = payload;
+  std::optional<cache::Payload> payload = tier_->room_for(num_bytes);
+  if (!payload) return SpillResult::kNoRoom;
+  std::span<std::byte> rest = *payload;
   for (const cache::StoredPart& part : head.parts) {
     parts_.kv.read_blocks(part.group, blocks_of(part, cache), rest.first(bytes_of(part)));
     rest = rest.subspan(bytes_of(part));
   }
   budget -= std::min(budget, num_bytes);
-  (void)tier_->write(std::move(head), std::move(payload));  // what it refuses it counts
+  (void)tier_->write(std::move(head), *std::move(payload));  // what it refuses it counts
   return SpillResult::kDone;
 }
 

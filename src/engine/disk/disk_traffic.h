@@ -83,7 +83,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
     int num_runs = 0;
     cache::ContentKey parent{};  // key of the last of them
   };
-  enum class SpillResult { kDone, kNoRoom, kMore };
+  enum class SpillResult { kDone, kNoRoom, kMore, kFailed /* or a folder is in the place of a file */ };
   struct Restoration {
     cache::SequenceCache cache;
     std::vector<TokenId> tokens;
@@ -109,9 +109,14 @@ class DiskTraffic final : public cache::PromptCacheObserver {
                                                         const cache::SequenceCache& cache, int num_lent_runs) const;
   void ask_for_files();
   void take_restored();
+  [[nodiscard]] Status try_to_fill(const cache::StoredFile& file);
   [[nodiscard]] Status fill(const cache::StoredFile& file);
   void finish();
   void end_restoration();
+  /// In the handler of what a copy has thrown, for want of memory most of all: says so, once. Copies are optional, so
+  /// they fail nobody: one that goes out is dropped, one that comes in ends the restoration.
+  void report_failed_copy() noexcept;
+  [[nodiscard]] SpillResult try_to_spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget) noexcept;
   [[nodiscard]] SpillResult spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget);
   [[nodiscard]] SpillResult write(cache::StoredHead head, const cache::SequenceCache& cache, std::size_t& budget);
   [[nodiscard]] cache::StoredHead run_of(const Spill& spill) const;
@@ -138,6 +143,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   std::uint64_t next_read_ = 0;
   double last_restore_ms_ = 0;
   std::uint64_t num_dropped_ = 0;
+  bool has_reported_failed_copy_ = false;
 };
 
 }  // namespace redpoll::engine

@@ -20,11 +20,20 @@ struct SsdCacheOptions {
   bool verify = true;                                      // payloads, too, when they are read
   int least_tokens = 64;                                   // fewer are computed about as fast as they are read
   int run_blocks = 0;                                      // of a file; 0: as many as take 8 MiB at most, and 8 at most
-  std::size_t max_queued_bytes = std::size_t{128} << 20U;  // that wait to be written
+  std::size_t max_queued_bytes = std::size_t{128} << 20U;  // that wait to be written; see memory_bytes
   std::chrono::milliseconds quiet_before_writes{50};       // with nothing running
   std::chrono::milliseconds flush_limit{5'000};            // for what is left to write when the engine stops
   std::chrono::milliseconds restore_limit{10'000};         // for each file; then the rest is computed
 };
+
+/// Memory for what is on its way, 256 MiB by default; all sizes are those of what is allocated.
+/// - One half, max_queued_bytes, is for payloads that wait to be written, the one being filled or written included, and
+///   for what cache::PayloadPool keeps to be used again.
+/// - The other is for what is read and not taken in yet: 24 MiB, or one file if that is larger. A file is never larger
+///   than the half. What is left of it is for copies of a file that kernels make on their way from and to a device: one
+///   at a time, about as large as the file. Files beyond a third of it, which snapshots of wide windows can be, exceed
+///   it by these copies on a device; kernels for a CPU make none.
+[[nodiscard]] inline std::size_t memory_bytes(const SsdCacheOptions& options) { return 2 * options.max_queued_bytes; }
 
 struct SsdCacheStats {
   cache::DiskTierStats tier;   // `dropped` counts entries that were given up before they were copied out, too

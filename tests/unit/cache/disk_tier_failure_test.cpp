@@ -232,7 +232,7 @@ TEST_F(DiskTierFailureTest, AFileInPlaceOfTheDirectoryIsAnError) {
   EXPECT_THAT(tier.error().message, HasSubstr("Not a directory"));
 }
 
-TEST_F(DiskTierFailureTest, AFolderInPlaceOfAFileIsSaidOnceAndLeftThere) {
+TEST_F(DiskTierFailureTest, AFolderInPlaceOfAFileIsSaidOnceForEachAndLeftThere) {
   tier_ = open();
   const StoredHead temporary = heads_of({9})[0];
   const std::vector<fs::path> folders = {path_of(heads_[1]), folder() / (name_of(temporary) + ".tmp")};
@@ -244,14 +244,18 @@ TEST_F(DiskTierFailureTest, AFolderInPlaceOfAFileIsSaidOnceAndLeftThere) {
     write(*tier_, {i + 20});  // which works, in between
   }
   const std::string said = GetCapturedStderr();
-  EXPECT_EQ(count_of(said, "a folder is in the place of a file of the disk cache"), 1) << said;
-  EXPECT_THAT(said, HasSubstr(folders[0].string()));
+  EXPECT_EQ(count_of(said, "a folder is in the place of a file of the disk cache"), 2) << said;
+  for (const fs::path& path : folders) EXPECT_EQ(count_of(said, path.string()), 1) << said;
   EXPECT_THAT(said, testing::Not(HasSubstr("cannot write")));
   EXPECT_EQ(tier_->stats().failed, 6U);
   EXPECT_EQ(tier_->stats().entries, 4) << "what comes before it, and what has nothing to do with it";
   EXPECT_EQ(num_files(), 4) << "nothing half written is left";
   for (const fs::path& path : folders) EXPECT_TRUE(fs::is_directory(path));
+  EXPECT_TRUE(tier_->is_blocked(heads_[1].key));
+  EXPECT_FALSE(tier_->is_blocked(heads_[0].key));
   fs::remove(folders[0]);
+  EXPECT_TRUE(wait_until([&] { return !tier_->is_blocked(heads_[1].key); })) << "who asks makes somebody look";
+  EXPECT_TRUE(tier_->is_blocked(temporary.key));
   write(*tier_, kText);
   expect_restored(*tier_, kText);
 }

@@ -93,17 +93,40 @@ TEST_F(DiskTierTest, AFileWithoutItsParentIsDropped) {
 }
 
 TEST_F(DiskTierTest, TheQueueHasItsLimit) {
-  options_.max_queued_bytes = 10;
+  options_.max_queued_bytes = 128;
   const auto tier = open();
   const StoredHead head = heads_of({1}).back();
-  EXPECT_FALSE(tier->write(head, payload_of(head, 11)));
+  EXPECT_FALSE(tier->write(head, payload_of(head, 129)));
   EXPECT_FALSE(tier->holds(head.kind, head.key));
-  EXPECT_TRUE(tier->write(head, payload_of(head, 10)));
+  EXPECT_TRUE(tier->write(head, payload_of(head, 128)));
   EXPECT_TRUE(tier->holds(head.kind, head.key));
-  EXPECT_LE(tier->queued_bytes(), 10U);
+  EXPECT_LE(tier->queued_bytes(), 128U);
   ASSERT_TRUE(flush(*tier));
   EXPECT_EQ(tier->stats().dropped, 1U);
   EXPECT_EQ(tier->stats().spills, 1U);
+}
+
+TEST_F(DiskTierTest, TheQueueCountsTheMemoryOfPayloads) {
+  constexpr std::size_t kPage = std::size_t{2} << 20U;
+  options_.max_queued_bytes = 3 * kPage;
+  const auto tier = open();
+  tier->give_back(Payload(kPage));
+  tier->give_back(Payload(kPage));
+  test::BlockedDisk disk;
+  EXPECT_FALSE(tier->room_for(3 * kPage + 1));
+  std::optional<Payload> payload = tier->room_for(kPage + 1);  // which takes two, so one spare has to go
+  ASSERT_TRUE(payload);
+  const StoredHead head = heads_of({1}).back();
+  EXPECT_TRUE(tier->write(head, *std::move(payload)));
+  EXPECT_EQ(tier->queued_bytes(), 2 * kPage);
+  EXPECT_FALSE(tier->room_for(kPage + 1));
+  payload = tier->room_for(kPage);
+  ASSERT_TRUE(payload);
+  EXPECT_EQ(memory_of(*payload), kPage);
+  disk.release();
+  ASSERT_TRUE(flush(*tier));
+  EXPECT_EQ(tier->queued_bytes(), 0U);
+  EXPECT_TRUE(tier->room_for(3 * kPage));
 }
 
 TEST_F(DiskTierTest, WhatIsLargerThanEverythingIsRefused) {

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
+#include <string>
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
@@ -24,11 +26,10 @@ struct DiskCase {
   std::string model;
   kernels::KvQuantization kv = kernels::KvQuantization::kOff;
 };
+void PrintTo(const DiskCase& one, std::ostream* out) { *out << name_of_case(one.model, one.kv); }
+
 std::string case_name(const testing::TestParamInfo<DiskCase>& info) {
-  const char* kv = info.param.kv == kernels::KvQuantization::k8   ? "_q8"
-                   : info.param.kv == kernels::KvQuantization::k4 ? "_q4"
-                                                                  : "";
-  return info.param.model + kv;
+  return name_of_case(info.param.model, info.param.kv);
 }
 
 class DiskEngineTest : public testing::TestWithParam<DiskCase> {

@@ -44,6 +44,11 @@ inline EngineOptions options_with(const fs::path& directory, std::size_t prompt_
                                        .quiet_before_writes = std::chrono::milliseconds(0)}};
 }
 
+/// A golden model with keys and values in these codes.
+inline std::string name_of_case(const std::string& model, kernels::KvQuantization kv) {
+  return model + (kv == kernels::KvQuantization::k8 ? "_q8" : kv == kernels::KvQuantization::k4 ? "_q4" : "");
+}
+
 inline std::vector<fs::path> files_in(const fs::path& directory) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {

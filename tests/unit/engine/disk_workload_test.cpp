@@ -1,9 +1,13 @@
 // The disk tier in the engine under random workloads and when files or the disk fail, on scripted models.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <new>
 #include <random>
 #include <thread>
 
+#include "kernels/reference.h"
 #include "support/fake_clock.h"
 #include "unit/cache/blocked_disk.h"
 #include "unit/engine/disk_fixture.h"
@@ -160,6 +164,130 @@ TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
   ASSERT_TRUE(second.events->wait_until_done(std::chrono::seconds(20)));
   EXPECT_EQ(second.events->collected().ids(), test::predict(stored, 10, next_token));
   EXPECT_EQ(second.events->collected().finishes[0]->cached_tokens, 0) << "what was being read was given up";
+}
+
+TEST(DiskFailureTest, WhatAFolderBlocksIsNotCopiedOutAgain) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(prompt, 4));
+  }
+  const std::vector<fs::path> files = files_in(folder.path());
+  ASSERT_GT(files.size(), 3U);
+  for (const fs::path& file : files) {
+    fs::remove(file);
+    fs::create_directory(file);
+  }
+  const auto engine = start_engine(options_with(folder.path(), 20'000), scripted_with_identity({}));
+  const auto failed = [&] { return engine->stats().ssd_cache->tier.failed; };
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_FALSE(run(*engine, make_request(prompt, 4)).error);
+    (void)run(*engine, make_request(make_prompt(100, 9 + i), 4));  // evicts it
+    wait_for_files(*engine);
+  }
+  EXPECT_EQ(failed(), 1U) << "the first run; what builds on it could not be found";
+  EXPECT_GT(engine->stats().ssd_cache->tier.dropped, 0U);
+}
+
+/// Copies between pools and host memory fail once, for want of memory, when `calls_until_failure` comes to nothing.
+class FailingCopies final : public kernels::ReferenceKernels {
+ public:
+  explicit FailingCopies(std::atomic<int>& calls_until_failure) : calls_until_failure_(calls_until_failure) {}
+  void read_blocks(std::span<kernels::mx::array* const> pools, std::span<const int> blocks,
+                   std::span<std::byte> out) const override {
+    count();
+    ReferenceKernels::read_blocks(pools, blocks, out);
+  }
+  void write_blocks(std::span<kernels::mx::array* const> pools, std::span<const int> blocks,
+                    std::span<const std::byte> contents) const override {
+    count();
+    ReferenceKernels::write_blocks(pools, blocks, contents);
+  }
+
+ private:
+  void count() const {
+    if (calls_until_failure_ > 0 && --calls_until_failure_ == 0) throw std::bad_alloc();
+  }
+  std::atomic<int>& calls_until_failure_;
+};
+
+ModelLoader with_failing_copies(std::atomic<int>& calls_until_failure) {
+  return [&]() -> Result<LoadedModel> {
+    auto loaded = scripted_with_identity({})();
+    loaded->kernels = std::make_unique<FailingCopies>(calls_until_failure);
+    return loaded;
+  };
+}
+
+/// Two that run while something else happens.
+class Bystanders {
+ public:
+  explicit Bystanders(Engine& engine) {
+    for (int i = 0; i < 2; ++i) {
+      prompts_.push_back(make_prompt(20, 30 + i));
+      running_.push_back(submit(engine, make_request(prompts_.back(), 60)));
+      EXPECT_TRUE(running_.back().events->wait_for_tokens(1));
+    }
+  }
+  void expect_well() const {
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      ASSERT_TRUE(running_[i].events->wait_until_done());
+      const Collected got = running_[i].events->collected();
+      ASSERT_FALSE(got.error) << got.error->message;
+      EXPECT_EQ(got.ids(), test::predict(prompts_[i], 60, test::hashed_next_token(64)));
+    }
+  }
+
+ private:
+  std::vector<std::vector<TokenId>> prompts_;
+  std::vector<Running> running_;
+};
+
+TEST(DiskFailureTest, ACopyOutThatFailsIsDroppedAndFailsNobody) {
+  const TemporaryFolder folder;
+  const test::FakeClock clock;  // stands still, so that nothing is written but what is evicted
+  std::atomic<int> calls_until_failure = 0;
+  EngineOptions options = options_with(folder.path(), 20'000);
+  options.ssd_cache->quiet_before_writes = std::chrono::hours(1);
+  const auto engine = start_engine(options, with_failing_copies(calls_until_failure), clock);
+  (void)run(*engine, make_request(make_prompt(100, 3), 4));
+  {
+    const Bystanders others(*engine);
+    calls_until_failure = 1;
+    const std::vector<TokenId> prompt = make_prompt(100, 9);
+    const Collected got = run(*engine, make_request(prompt, 4));  // in whose place the first one is
+    ASSERT_FALSE(got.error) << got.error->message;
+    EXPECT_EQ(got.ids(), test::predict(prompt, 4, test::hashed_next_token(64)));
+    ASSERT_NO_FATAL_FAILURE(others.expect_well());
+    EXPECT_EQ(calls_until_failure, 0) << "the test has lost its subject";
+  }
+  const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.failed_steps, 0U);
+  EXPECT_EQ(stats.ssd_cache->tier.dropped, 1U);
+  EXPECT_GT(stats.prompt_cache.entries, 0);
+}
+
+TEST(DiskFailureTest, ACopyInThatFailsIsComputedAndFailsNobody) {
+  const TemporaryFolder folder;
+  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  std::atomic<int> calls_until_failure = 0;
+  {
+    (void)run(*start_engine(options_with(folder.path(), kMiB), with_failing_copies(calls_until_failure)),
+              make_request(prompt, 4));
+  }
+  const test::FakeClock clock;
+  EngineOptions options = options_with(folder.path(), kMiB);
+  options.ssd_cache->quiet_before_writes = std::chrono::hours(1);
+  const auto engine = start_engine(options, with_failing_copies(calls_until_failure), clock);
+  const Bystanders others(*engine);
+  calls_until_failure = 2;
+  const Collected got = run(*engine, make_request(prompt, 4));
+  ASSERT_FALSE(got.error) << got.error->message;
+  EXPECT_EQ(got.ids(), test::predict(prompt, 4, test::hashed_next_token(64)));
+  EXPECT_EQ(got.finishes[0]->cached_tokens, kRunBlocks * kBlockTokens) << "the file before";
+  ASSERT_NO_FATAL_FAILURE(others.expect_well());
+  EXPECT_EQ(calls_until_failure, 0);
+  EXPECT_EQ(engine->stats().failed_steps, 0U);
 }
 
 TEST(DiskOptionsTest, WithoutAPromptCacheThereIsNothingToKeep) {
