@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -141,11 +140,6 @@ Status try_to_write(const Descriptor& folder, const std::filesystem::path& direc
   return write_through(file.get()) == 0 ? Status() : disk_error("write", directory / name);
 }
 
-std::unexpected<Error> advised(Error error) {
-  error.message += "; name a folder that this user can make or write into";
-  return std::unexpected(std::move(error));
-}
-
 }  // namespace
 
 FileTime file_time_now() {
@@ -161,34 +155,11 @@ Status make_directory(const std::filesystem::path& directory) {
   return disk_error("make", directory);
 }
 
-Status check_could_be_made(const std::filesystem::path& directory) {
-  std::error_code error;
-  std::filesystem::path place = std::filesystem::absolute(directory, error);
-  struct stat info{};
-  while (::lstat(place.c_str(), &info) != 0) {
-    const bool may_be_above = (errno == ENOENT || errno == ENOTDIR) && place.has_relative_path();
-    if (!may_be_above) return advised(system_error("make", directory).error());
-    place = place.parent_path();
-  }
-  if (::stat(place.c_str(), &info) != 0) return advised(system_error("make", directory).error());  // a link to nothing
-  if (!S_ISDIR(info.st_mode)) {
-    errno = ENOTDIR;
-    return advised(system_error("make", directory).error());
-  }
-  if (::faccessat(AT_FDCWD, place.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    return advised(system_error("write into", place).error());
-  }
-  struct statvfs system{};
-  if (::statvfs(place.c_str(), &system) == 0 && system.f_blocks == 0) {  // such as /proc, where root may write
-    return advised({ErrorCode::kIo, "cannot write into " + place.string() + ": it is on no disk", {}});
-  }
-  return {};
-}
-
 Result<DirectoryCheck> check_directory(const std::filesystem::path& directory) {
   const auto judged = [](Error error) -> Result<DirectoryCheck> {
     if (error.code == ErrorCode::kUnavailable) return DirectoryCheck{.warning = std::move(error.message)};
-    return advised(std::move(error));
+    error.message += "; name a folder that this user can make or write into";
+    return std::unexpected(std::move(error));
   };
   if (Status made = make_directory(directory); !made) return judged(std::move(made).error());
   auto folder = open_directory(directory);

@@ -49,8 +49,6 @@ struct DirectoryCheck {
 };
 /// Makes it, and writes into it: an Error with what to do about it for one where a tier could never keep anything.
 [[nodiscard]] Result<DirectoryCheck> check_directory(const std::filesystem::path& directory);
-/// Makes nothing: an Error if the directory, which is not there, could not be made where it should be.
-[[nodiscard]] Status check_could_be_made(const std::filesystem::path& directory);
 /// Names of the folders in it that fingerprints could have, sorted.
 [[nodiscard]] Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory);
 

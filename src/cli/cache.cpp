@@ -112,7 +112,7 @@ std::string as_json(const std::string& directory, const std::vector<Holdings>& l
     }
     models.push_back(std::move(model));
   }
-  return dump_json(json::object{{"directory", printable(directory)}, {"models", std::move(models)}}) + '\n';
+  return dump_json(json::object{{"directory", directory}, {"models", std::move(models)}}) + '\n';
 }
 
 Status list_files(const CacheVerb& verb) {
@@ -144,13 +144,13 @@ Status verify_files(const CacheVerb& verb) {
         continue;
       }
       const std::string message = printable(content.error().message);
-      problems.push_back(json::object{{"path", printable((folder.path() / file.name).string())}, {"message", message}});
+      problems.push_back(json::object{{"path", (folder.path() / file.name).string()}, {"message", message}});
       if (!verb.as_json) std::cout << message << '\n';
     }
   }
   const std::size_t num_bad = problems.size();
   if (verb.as_json) {
-    std::cout << dump_json(json::object{{"directory", printable(verb.directory)},
+    std::cout << dump_json(json::object{{"directory", verb.directory},
                                         {"files", num_files},
                                         {"damaged", num_bad},
                                         {"problems", std::move(problems)}})
@@ -182,7 +182,7 @@ Status clear_folder(const CacheVerb& verb, const DiskFolder& folder) {
 Status clear_files(const CacheVerb& verb) {
   ASSIGN_OR_RETURN(const auto folders, open_folders(verb));
   for (const DiskFolder& folder : folders) RETURN_IF_ERROR(clear_folder(verb, folder));
-  if (folders.empty()) std::cout << "there is nothing to remove in " << printable(verb.directory) << '\n';
+  if (folders.empty()) std::cout << "there is nothing to remove in " << verb.directory << '\n';
   return {};
 }
 

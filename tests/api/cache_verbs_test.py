@@ -3,11 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
 
 import pytest
 
-from server_process import ROOT, clean_environment, program, run_program
+from server_process import ROOT, run_program
 
 EXIT_FINE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -75,18 +74,6 @@ def test_verify_as_json_has_what_the_text_says(directory):
     path = str(directory / ("cd" * 8) / NAME)
     problem = {"path": path, "message": f"{path}: it is of another model: {'ab' * 32}"}
     assert json.loads(result.stdout) == {"directory": str(directory), "files": 2, "damaged": 1, "problems": [problem]}
-
-
-@pytest.mark.parametrize("verb", ["ls", "verify"])
-def test_json_is_utf_8_whatever_folders_are_called(verb, directory, tmp_path):
-    hostile = os.fsencode(tmp_path) + b"/\xff\x1b[2J"
-    os.rename(directory, hostile)
-    done = subprocess.run([program(), "cache", verb, hostile, "--json"], capture_output=True, env=clean_environment())
-    report = json.loads(done.stdout.decode())  # strictly
-    shown = str(tmp_path) + "/\\xff\\x1b[2J"
-    assert report["directory"] == shown
-    if verb == "verify":
-        assert report["problems"][0]["path"] == f"{shown}/{'cd' * 8}/{NAME}"
 
 
 def test_cache_alone_says_what_it_can_do():

@@ -1,8 +1,6 @@
 // MemorySpeed: how fast this machine reads its memory, measured by the first who wants to know it.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <mutex>
 #include <optional>
 
@@ -11,22 +9,15 @@ namespace redpoll::server {
 /// Any thread may use it.
 class MemorySpeed {
  public:
-  /// That a measurement may take beside a model that is served.
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
-
-  /// In 10^9 bytes a second. Measuring takes half a second, all cores and memory, which would be taken from requests
-  /// that run: `spare_bytes()` says how much may be taken now, of which kMostBytes are. Nothing is measured, nor
-  /// remembered, if it is too little.
-  template <typename SpareBytes>
-  [[nodiscard]] std::optional<double> read_gb_per_s(const SpareBytes& spare_bytes) {
+  /// In 10^9 bytes a second. Measuring takes half a second, all cores and some memory, which would be taken from
+  /// requests that run: nothing if it was not measured yet and `is_idle` says no.
+  template <typename IsIdle>
+  [[nodiscard]] std::optional<double> read_gb_per_s(const IsIdle& is_idle) {
     const std::lock_guard lock(mutex_);
-    if (!measured_) measured_ = measure(std::min<std::size_t>(spare_bytes(), kMostBytes));
+    if (!measured_ && is_idle()) measured_ = measure();
     return measured_;
   }
-  /// In a buffer of at most `spare_bytes`. Nothing where that cannot tell: when it is less than twice the last cache,
-  /// when a GPU computes, which has a memory or a way to it of its own, and when there is no memory or thread to be
-  /// had.
-  [[nodiscard]] static std::optional<double> measure(std::size_t spare_bytes);
+  [[nodiscard]] static double measure();
 
  private:
   std::mutex mutex_;
