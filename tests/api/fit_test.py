@@ -106,6 +106,14 @@ def test_the_command_and_the_server_say_the_same(flags, kv_bytes, ssd_bytes, tmp
             assert report[when]["predicted_tokens_per_s"] == pytest.approx(speed * 1e9 / seconds)
 
 
+def test_the_server_measures_nothing_where_its_budget_leaves_no_room():
+    memory_gib = fit()["machine"]["memory_bytes"] / 2**30
+    with ServerProcess("--memory-budget", f"{memory_gib - 0.2:.2f}") as server:
+        served = httpx.get(server.url + "/fit", timeout=30).json()
+    assert served["machine"]["read_gb_per_s"] is None
+    assert served["at_start"]["predicted_tokens_per_s"] is None
+
+
 def test_a_kv_config_is_heeded_layer_by_layer(tmp_path):
     model = write_golden(tmp_path / "model", "qwen3_untied_6bit")  # two layers of two heads of 32
     config = model / "kv_config.json"

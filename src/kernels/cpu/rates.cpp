@@ -17,16 +17,6 @@ void use(const T& value) {
   asm volatile("" : : "r"(&value) : "memory");
 }
 
-/// Bytes that are far more than the last cache holds, and a share of which is worth a measurement.
-std::size_t bytes_to_read() {
-  long cache_bytes = 0;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-  cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-  const auto cache = static_cast<std::size_t>(std::max(cache_bytes, 0L));
-  return std::max(std::clamp(8 * cache, 256 * kMiB, 1024 * kMiB), 3 * cache);
-}
-
 using Words2 = std::uint64_t __attribute__((vector_size(16)));
 
 /// Four sums, each on its own, so that loads do not wait for additions.
@@ -47,8 +37,19 @@ double read_all(const Words2* words, std::size_t num_words) {
 
 }  // namespace
 
+/// Far more than the last cache holds, and a share of it is worth a measurement.
+std::size_t bytes_to_measure_reading() {
+  long cache_bytes = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+  const auto cache = static_cast<std::size_t>(std::max(cache_bytes, 0L));
+  return std::max(std::clamp(8 * cache, 256 * kMiB, 1024 * kMiB), 3 * cache);
+}
+
 double measure_read_gb_per_s(ThreadTeam& team) {
-  const std::size_t words_each = bytes_to_read() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
+  const std::size_t words_each =
+      bytes_to_measure_reading() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
   const std::size_t num_bytes = words_each * sizeof(Words2) * static_cast<std::size_t>(team.num_threads());
   const AlignedBytes buffer = allocate_aligned(num_bytes);
   std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one

@@ -45,5 +45,7 @@ double best_rate(ThreadTeam& team, const WorkOfThread& work) {
 /// Bytes read from memory, in 10^9 a second. Takes half a second, and for that time as much memory as is far more than
 /// the last cache holds: 256 MiB at least.
 [[nodiscard]] double measure_read_gb_per_s(ThreadTeam& team);
+/// How much that is.
+[[nodiscard]] std::size_t bytes_to_measure_reading();
 
 }  // namespace redpoll::kernels::cpu

@@ -1,5 +1,7 @@
 #include "server/fit/fit_handler.h"
 
+#include "engine/available_memory.h"
+#include "kernels/device_info.h"
 #include "server/fit/fit_report.h"
 #include "server/responses.h"
 
@@ -9,7 +11,9 @@ namespace {
 std::optional<double> read_gb_per_s(AppContext& context) {
   return context.memory_speed.read_gb_per_s([&] {
     const engine::EngineStats stats = context.model->engine->stats();
-    return stats.running == 0 && stats.waiting == 0;
+    // Beside all that the engine may still take. A GPU's memory is not what the processor reads.
+    return stats.running == 0 && stats.waiting == 0 && kernels::describe_device().device == "cpu" &&
+           engine::available_memory_bytes() >= stats.memory_budget_bytes + MemorySpeed::bytes();
   });
 }
 
