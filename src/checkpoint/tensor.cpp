@@ -101,6 +101,7 @@ Tensor make_tensor(DType dtype, std::vector<std::int64_t> shape, std::span<const
   const auto alignment = static_cast<std::uintptr_t>(std::max(1, dtype_bits(dtype) / 8));
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0) {
     const OwnedBytes copy = allocate_bytes(bytes.size());
+    // Not std::ranges::copy, which in gcc 12 copies constant bytes one by one.
     std::copy(bytes.begin(), bytes.end(), copy.bytes.begin());
     bytes = copy.bytes;
     storage = copy.storage;

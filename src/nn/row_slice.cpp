@@ -42,7 +42,7 @@ kernels::MatrixWeights slice_of(const kernels::MatrixWeights& all, RowSlice slic
     for (int i = 0; i < count / slice.run; ++i) {
       const auto from = (all.*part).subspan(static_cast<std::size_t>(slice.first + i * slice.stride) * row_bytes,
                                             static_cast<std::size_t>(slice.run) * row_bytes);
-      to = std::copy(from.begin(), from.end(), to);
+      to = std::copy(from.begin(), from.end(), to);  // std::ranges::copy: byte by byte in gcc 12
     }
     rows.*part = copy.bytes;
     rows.storage = both(rows.storage, copy.storage);
