@@ -1,6 +1,5 @@
 #include "cache/disk_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,19 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/file.h"
-#include "base/random_id.h"
+#include "cache/disk_calls.h"
+#include "cache/disk_directory.h"
 
 namespace redpoll::cache {
 namespace {
 
-constexpr std::string_view kTemporarySuffix = ".tmp";
-constexpr mode_t kFolderMode = 0700;
-constexpr mode_t kFileMode = 0600;
 constexpr std::int64_t kSecond = 1'000'000'000;  // nanoseconds
 
 FileTime modified_at(const struct stat& info) {
@@ -32,112 +28,9 @@ FileTime modified_at(const struct stat& info) {
 #endif
 }
 
-/// What errno says: kUnavailable where only room is missing, which may come.
-std::unexpected<Error> disk_error(std::string_view action, const std::filesystem::path& path) {
-  const int code = errno;
-  auto error = system_error(action, path);
-  if (code == ENOSPC || code == EDQUOT || code == EFBIG) error.error().code = ErrorCode::kUnavailable;
-  return error;
-}
-
-int write_through(int fd) {
-#if defined(__APPLE__)
-  return ::fsync(fd);
-#else
-  return ::fdatasync(fd);
-#endif
-}
-
-/// As many bytes as `bytes` has room for, from `offset` on.
-Status read_exactly(int fd, const std::filesystem::path& path, std::uint64_t offset, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error("read", path);
-    if (got == 0) return fail(ErrorCode::kCorruptFile, path.string() + ": it became shorter while it was read");
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return {};
-}
-
-Status write_all(int fd, const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return disk_error("write", path);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
-/// Names in an open folder but for "." and "..", sorted, with what is known of each.
-Result<std::vector<std::pair<std::string, struct stat>>> list_names(int folder, const std::filesystem::path& path) {
-  // A description of its own, since the place where reading stands belongs to that.
-  const int fd = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return system_error("open", path);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd), [](DIR* dir) { return ::closedir(dir); });
-  if (entries == nullptr) {
-    ::close(fd);
-    return system_error("list", path);
-  }
-  std::vector<std::pair<std::string, struct stat>> names;
-  while (const dirent* entry = ::readdir(entries.get())) {
-    const std::string name = entry->d_name;
-    struct stat info{};
-    if (name == "." || name == "..") continue;
-    if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
-    names.emplace_back(name, info);
-  }
-  std::ranges::sort(names, {}, [](const auto& named) -> const std::string& { return named.first; });
-  return names;
-}
-
-Result<Descriptor> open_directory(const std::filesystem::path& directory) {
-  Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.is_open()) return system_error("open", directory);
-  return descriptor;
-}
-
-bool is_trusted(uid_t owner) { return owner == ::geteuid() || owner == 0; }
-
-std::string user(uid_t id) { return "user " + std::to_string(id); }
-
-/// That nobody but this user and root can have put anything there. Where it lies does not matter: in a folder with the
-/// sticky bit, as /tmp is, others can neither rename nor replace it.
-Status check_private(const Descriptor& folder, const std::filesystem::path& path) {
-  struct stat info{};
-  if (::fstat(folder.get(), &info) != 0) return system_error("stat", path);
-  const std::string expected = path.string() + ": expected a folder ";
-  if (!is_trusted(info.st_uid)) {
-    return fail(ErrorCode::kIo, expected + "of " + user(::geteuid()) + ", who runs this, got one of " +
-                                    user(info.st_uid) + ", who could change what is in it; use another folder");
-  }
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return fail(ErrorCode::kIo, expected +
-                                    "that only its owner can write into, got one that others can; use another "
-                                    "folder, or, if you trust what is in it: chmod go-w '" +
-                                    path.string() + "'");
-  }
-  return {};
-}
-
 Error in_file(Error error, const std::filesystem::path& path) {
   error.message = path.string() + ": " + error.message;
   return error;
-}
-
-/// Writes a file that is gone again, as soon as it is closed. Other processes that do so may be in other containers,
-/// and have our number there.
-Status try_to_write(const Descriptor& folder, const std::filesystem::path& directory) {
-  const std::string name = ".redpoll-" + random_hex() + std::string(kTemporarySuffix);
-  const Descriptor file(
-      ::openat(folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
-  if (!file.is_open()) return disk_error("write into", directory);
-  ::unlinkat(folder.get(), name.c_str(), 0);
-  const std::vector<std::byte> some(std::size_t{64} << 10U, std::byte{1});
-  RETURN_IF_ERROR(write_all(file.get(), directory / name, some));
-  return write_through(file.get()) == 0 ? Status() : disk_error("write", directory / name);
 }
 
 }  // namespace
@@ -145,38 +38,6 @@ Status try_to_write(const Descriptor& folder, const std::filesystem::path& direc
 FileTime file_time_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-Status make_directory(const std::filesystem::path& directory) {
-  std::error_code error;
-  if (const auto above = directory.parent_path(); !above.empty()) std::filesystem::create_directories(above, error);
-  if (::mkdir(directory.c_str(), kFolderMode) == 0 || errno == EEXIST) return {};
-  if (error) errno = error.value();
-  return disk_error("make", directory);
-}
-
-Result<DirectoryCheck> check_directory(const std::filesystem::path& directory) {
-  const auto judged = [](Error error) -> Result<DirectoryCheck> {
-    if (error.code == ErrorCode::kUnavailable) return DirectoryCheck{.warning = std::move(error.message)};
-    error.message += "; name a folder that this user can make or write into";
-    return std::unexpected(std::move(error));
-  };
-  if (Status made = make_directory(directory); !made) return judged(std::move(made).error());
-  auto folder = open_directory(directory);
-  if (!folder) return judged(std::move(folder).error());
-  RETURN_IF_ERROR(check_private(*folder, directory));
-  if (Status written = try_to_write(*folder, directory); !written) return judged(std::move(written).error());
-  return DirectoryCheck();
-}
-
-Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory) {
-  ASSIGN_OR_RETURN(const Descriptor descriptor, open_directory(directory));
-  ASSIGN_OR_RETURN(auto names, list_names(descriptor.get(), directory));
-  std::vector<std::string> folders;
-  for (auto& [name, info] : names) {
-    if (S_ISDIR(info.st_mode) && is_folder_name(name)) folders.push_back(std::move(name));
-  }
-  return folders;
 }
 
 Result<DiskFolder> DiskFolder::open(const std::filesystem::path& directory, const std::string& name,

@@ -41,17 +41,6 @@ struct ListedFile {
   FileTime used_at = 0;
 };
 
-/// Makes the directory, with all above it, unless it is there. kUnavailable if there is no room for it.
-[[nodiscard]] Status make_directory(const std::filesystem::path& directory);
-
-struct DirectoryCheck {
-  std::string warning;  // why nothing can be written now: the disk is full; empty if something can
-};
-/// Makes it, and writes into it: an Error with what to do about it for one where a tier could never keep anything.
-[[nodiscard]] Result<DirectoryCheck> check_directory(const std::filesystem::path& directory);
-/// Names of the folders in it that fingerprints could have, sorted.
-[[nodiscard]] Result<std::vector<std::string>> list_folders(const std::filesystem::path& directory);
-
 /// Errors name the path. All functions are safe from any thread.
 class DiskFolder {
  public:

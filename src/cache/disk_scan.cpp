@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "cache/disk_directory.h"
 
 namespace redpoll::cache {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bench/table.h"
+#include "cache/disk_directory.h"
 #include "cache/disk_folder.h"
 #include "cli/verbs.h"
 
@@ -182,7 +183,7 @@ Status clear_folder(const CacheVerb& verb, const DiskFolder& folder) {
 Status clear_files(const CacheVerb& verb) {
   ASSIGN_OR_RETURN(const auto folders, open_folders(verb));
   for (const DiskFolder& folder : folders) RETURN_IF_ERROR(clear_folder(verb, folder));
-  if (folders.empty()) std::cout << "there is nothing to remove in " << verb.directory << '\n';
+  if (folders.empty()) std::cout << "there is nothing to remove in " << printable(verb.directory) << '\n';
   return {};
 }
 

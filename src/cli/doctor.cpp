@@ -99,6 +99,9 @@ Finding describe_ssd_cache(const engine::SsdCacheOptions& options) {
   const std::string directory = options.directory.string();
   std::error_code ignored;
   if (!std::filesystem::exists(options.directory, ignored)) {
+    if (const Status status = engine::check_could_be_made(options); !status) {
+      return {"disk cache", false, status.error().message};
+    }
     return {"disk cache", true, directory + " is not there yet; serve makes it"};
   }
   const auto check = engine::check_directory(options);
@@ -147,6 +150,7 @@ void add_doctor(CommandLine& command_line) {
       command_line.add_verb("doctor", "Say what this machine offers and what is missing, or whether a model loads here",
                             [verb] { return run(*verb); });
   add_model_flag(flags, verb->model);
+  add_context_length_flag(flags, verb->engine);
   add_memory_flags(flags, verb->engine);
   flags.toggle("--json", verb->as_json, "As a list of objects with name, ok and text");
 }

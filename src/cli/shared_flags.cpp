@@ -44,11 +44,6 @@ void add_step_tokens_flag(FlagSet& flags, server::EngineSettings& settings) {
       .or_else("256, or twice --max-batch if that is more; with --exact 4,096 and --max-batch");
 }
 
-void add_context_length_flag(FlagSet& flags, server::EngineSettings& settings) {
-  flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
-      .or_else("the model's, as memory allows");
-}
-
 void add_memory_budget_flag(FlagSet& flags, server::EngineSettings& settings) {
   flags.number("--memory-budget", settings.memory_budget_gb, {0.01, 1e6}, "GiB for weights, cache and a step together")
       .or_else("75 % of memory")
@@ -93,10 +88,14 @@ void add_model_flag(FlagSet& flags, std::string& model) {
   flags.take_argument("MODEL", "--model");
 }
 
+void add_context_length_flag(FlagSet& flags, server::EngineSettings& settings) {
+  flags.whole("--context-length", settings.context_length, {16, kMaxTokens}, "Longest prompt and answer, in tokens")
+      .or_else("the model's, as memory allows");
+}
+
 void add_memory_flags(FlagSet& flags, server::EngineSettings& settings) {
   add_max_batch_flag(flags, settings);
   add_step_tokens_flag(flags, settings);
-  add_context_length_flag(flags, settings);
   add_memory_budget_flag(flags, settings);
   add_prompt_cache_flag(flags, settings);
   add_ssd_cache_flag(flags, settings);

@@ -28,8 +28,9 @@ Flag& add_choice(FlagSet& flags, const std::string& name, T& target, Result<Pars
 /// --model and the argument MODEL.
 void add_model_flag(FlagSet& flags, std::string& model);
 
-/// All that change how much memory a server takes, as `serve` has them.
+/// All that change how much memory a server takes, as `serve` has them, but for --context-length.
 void add_memory_flags(FlagSet& flags, server::EngineSettings& settings);
+void add_context_length_flag(FlagSet& flags, server::EngineSettings& settings);
 
 /// Flags that mean nothing to a verb that runs one request at a time are left out with kOne.
 enum class Batching { kOne, kMany };

@@ -1,6 +1,7 @@
 """`redpoll doctor`: what this machine offers, and whether a model loads here."""
 
 import json
+import os
 import pathlib
 import shutil
 import struct
@@ -94,17 +95,44 @@ def test_doctor_counts_what_else_takes_memory(tmp_path):
     assert "does not fit" in model_row("--memory-budget", "0.3", "--ssd-cache", str(tmp_path / "none"))["text"]
 
 
-def test_doctor_says_whether_a_folder_can_be_used(tmp_path):
-    def disk_row(directory: pathlib.Path) -> dict:
-        rows = json.loads(run_program("doctor", "--ssd-cache", str(directory), "--json").stdout)
-        return next(row for row in rows if row["name"] == "disk cache")
+def disk_row(directory: pathlib.Path) -> dict:
+    rows = json.loads(run_program("doctor", "--ssd-cache", str(directory), "--json").stdout)
+    return next(row for row in rows if row["name"] == "disk cache")
 
+
+def test_doctor_says_whether_a_folder_can_be_used(tmp_path):
     assert disk_row(tmp_path / "none")["ok"] and not (tmp_path / "none").exists()
     tmp_path.chmod(0o700)
     assert disk_row(tmp_path)["ok"]
     tmp_path.chmod(0o770)
     row = disk_row(tmp_path)
     assert not row["ok"] and row["text"].startswith("--ssd-cache: ") and "chmod go-w" in row["text"]
+
+
+def test_doctor_says_whether_a_folder_could_be_made(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for folder, why in [
+        (tmp_path / "file" / "cache", "Not a directory"),
+        (tmp_path / "file" / "cache" / "deeper", "Not a directory"),
+        (tmp_path / "link", "No such file or directory"),
+        (tmp_path / "link" / "cache", "No such file or directory"),
+        (tmp_path / ("long" * 100), "File name too long"),
+    ]:
+        row = disk_row(folder)
+        assert not row["ok"] and row["text"].startswith(f"--ssd-cache: cannot make {folder}: {why}; name a folder")
+    assert disk_row(tmp_path / "some" / "folders" / "below")["ok"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"], "nothing is made"
+    if pathlib.Path("/proc/self").exists():
+        row = disk_row(pathlib.Path("/proc/nope/cache"))
+        assert not row["ok"] and "cannot write into /proc" in row["text"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_doctor_says_that_a_folder_may_not_be_made(tmp_path):
+    tmp_path.chmod(0o500)
+    row = disk_row(tmp_path / "cache")
+    assert not row["ok"] and f"cannot write into {tmp_path}: Permission denied" in row["text"]
 
 
 def gguf_of(**texts: bytes) -> bytes:

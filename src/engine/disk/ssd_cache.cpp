@@ -11,6 +11,11 @@ Result<cache::DirectoryCheck> check_directory(const SsdCacheOptions& options) {
   return checked;
 }
 
+Status check_could_be_made(const SsdCacheOptions& options) {
+  Status checked = cache::check_could_be_made(options.directory);
+  return checked ? checked : about_ssd_cache(std::move(checked).error());
+}
+
 std::unexpected<Error> about_ssd_cache(Error error) {
   if (!error.param.empty()) return std::unexpected(std::move(error));
   return fail(error.code, "--ssd-cache: " + error.message, "ssd-cache");

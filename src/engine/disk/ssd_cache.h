@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cache/cache_pools.h"
+#include "cache/disk_directory.h"
 #include "cache/disk_tier.h"
 
 namespace redpoll::engine {
@@ -43,6 +44,8 @@ struct SsdCacheStats {
 
 /// Makes the directory, and writes into it: an Error, with the flag and what to do, for one that can never be used.
 [[nodiscard]] Result<cache::DirectoryCheck> check_directory(const SsdCacheOptions& options);
+/// For one that is not there yet, without making it.
+[[nodiscard]] Status check_could_be_made(const SsdCacheOptions& options);
 /// The same error with the flag that it is about, unless it names one.
 [[nodiscard]] std::unexpected<Error> about_ssd_cache(Error error);
 

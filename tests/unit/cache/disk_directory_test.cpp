@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "cache/disk_folder.h"
+#include "cache/disk_directory.h"
 #include "unit/cache/disk_fixture.h"
 
 namespace redpoll::cache {

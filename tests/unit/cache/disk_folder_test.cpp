@@ -1,5 +1,6 @@
 // What is done to single files: how they appear, how damage shows, and what is never touched.
 #include "cache/disk_folder.h"
+#include "cache/disk_directory.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "cache/disk_directory.h"
 #include "unit/cache/blocked_disk.h"
 #include "unit/cache/disk_tier_fixture.h"
 #include "unit/engine/observed_allocator.h"
