@@ -157,7 +157,7 @@ Peaks peaks_of(Variant variant) {
 Roofline measure_roofline(Variant variant, int num_threads) {
   ThreadTeam team(num_threads);
   const Peaks peaks = peaks_of(variant);
-  return {.read_gb_per_s = kernels::cpu::measure_read_gb_per_s(team),
+  return {.read_gb_per_s = kernels::cpu::measure_read_gb_per_s(team, kernels::cpu::usual_bytes_to_read()),
           .float_gop_per_s = best_rate(team, [&](int) { return peaks.float_ops(); }),
           .int16_gop_per_s = best_rate(team, [&](int) { return peaks.int16_ops(); }),
           .int8_gop_per_s = best_rate(team, [&](int) { return peaks.int8_ops(); })};

@@ -1,5 +1,6 @@
 // `redpoll fit`: what a model takes of a memory, how long a context that leaves, and how fast it should answer, here
 // and on other machines. Reads no weights, so the model may be larger than memory.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -23,7 +24,6 @@ namespace {
 
 struct FitVerb {
   std::string model;
-  int context = 0;  // tokens; 0: engine.context_length
   server::EngineSettings engine;
   bool as_json = false;
 };
@@ -120,15 +120,16 @@ Result<api::FitReport> examine(const FitVerb& verb) {
   ASSIGN_OR_RETURN(const server::ModelLocation location,
                    server::locate_model(verb.model, server::ModelPlaces::from_environment()));
   ASSIGN_OR_RETURN(const checkpoint::Checkpoint checkpoint, checkpoint::open_checkpoint(location.path));
-  engine::EngineOptions options = server::engine_options(verb.engine);
-  if (verb.context > 0) options.context_length = verb.context;
+  const engine::EngineOptions options = server::engine_options(verb.engine);
   kernels::KernelOptions kernels = verb.engine.kernel_options();
   kernels.num_threads = 1;  // which compute nothing
   ASSIGN_OR_RETURN(engine::ModelFootprint footprint, engine::footprint_of(checkpoint, kernels, options.block_tokens));
+  std::size_t budget = engine::default_memory_budget();
+  if (options.memory_budget_bytes > 0) budget = std::min(budget, options.memory_budget_bytes);
   return server::make_fit_report({.name = location.name,
                                   .footprint = std::move(footprint),
                                   .options = options,
-                                  .read_gb_per_s = server::MemorySpeed::measure()});
+                                  .read_gb_per_s = server::MemorySpeed::measure(budget)});
 }
 
 int run(const FitVerb& verb) {
@@ -153,8 +154,8 @@ void add_fit(CommandLine& command_line) {
       command_line.add_verb("fit", "Say what memory a model takes, what context fits and how fast it should be",
                             [verb] { return run(*verb); });
   add_model_flag(flags, verb->model);
-  flags.whole("--context", verb->context, kContext, "Tokens of a sequence, prompt and answer")
-      .or_else("--context-length, or the longest that fits");
+  flags.whole("--context", verb->engine.context_length, kContext, "Tokens of a sequence, prompt and answer")
+      .or_else("the longest that fits");
   add_memory_flags(flags, verb->engine);
   flags.toggle("--json", verb->as_json, "As one JSON object, as GET /fit gives it");
 }

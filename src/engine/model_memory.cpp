@@ -7,6 +7,7 @@
 
 #include "cache/kv_cache.h"
 #include "engine/fit/fit.h"
+#include "engine/kv_floats.h"
 #include "kernels/sizing_kernels.h"
 #include "models/registry.h"
 #include "nn/kv_packing.h"
@@ -80,6 +81,8 @@ Result<ModelFootprint> footprint_of(const checkpoint::Checkpoint& checkpoint, co
   models::ModelInfo info = model->info();
   ASSIGN_OR_RETURN(const auto packings, nn::kv_packings(options, info.layers, checkpoint));
   for (std::size_t i = 0; i < packings.size(); ++i) info.layers[i].packing = packings[i];
+  const auto floats = kv_floats(*model, sizing);
+  for (std::size_t i = 0; i < floats.size(); ++i) info.layers[i].floats = floats[i];
   return footprint_of(info, group_costs(info, *kernels, block_tokens), block_tokens);
 }
 

@@ -36,9 +36,11 @@ bool rounds_to_tf32() {
 
 }  // namespace
 
+bool computes_on_cpu() { return mx::default_device() == mx::Device::cpu; }
+
 std::string device_identity() {
   const std::string version = " mlx " + std::string(mx::version());
-  if (mx::default_device() == mx::Device::cpu) return "cpu" + version;
+  if (computes_on_cpu()) return "cpu" + version;
   const auto& info = mx::device_info(mx::default_device());
   std::string identity = "gpu";
   for (const char* key : {"device_name", "architecture"}) {  // the first says how many cores there are, too
@@ -54,7 +56,7 @@ DeviceInfo describe_device(KernelOptions options) {
   options.num_threads = 1;  // the name is that of any number, and one starts none
   const auto kernels = make_kernels(options);
   return {.mlx_version = mx::version(),
-          .device = mx::default_device() == mx::Device::gpu ? "gpu" : "cpu",
+          .device = computes_on_cpu() ? "cpu" : "gpu",
           .kernel_set = std::string(kernels->name())};
 }
 

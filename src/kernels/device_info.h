@@ -19,6 +19,9 @@ struct DeviceInfo {
 /// kernels that are made at run time, and other variables of the environment that its libraries read.
 [[nodiscard]] std::string device_identity();
 
+/// Whether MLX, and so every kernel set, computes on a CPU here.
+[[nodiscard]] bool computes_on_cpu();
+
 [[nodiscard]] DeviceInfo describe_device(KernelOptions options = {});
 
 }  // namespace redpoll::kernels

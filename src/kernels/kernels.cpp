@@ -25,6 +25,15 @@ mx::Dtype mlx_type(FloatType type) {
   return mx::float32;
 }
 
+mx::Dtype mlx_type(WeightType type) {
+  switch (type) {
+    case WeightType::kF16: return mx::float16;
+    case WeightType::kBF16: return mx::bfloat16;
+    case WeightType::kF32: break;
+  }
+  return mx::float32;
+}
+
 std::optional<KvFloats> KvStorage::floats() const {
   const auto type_of = [](const mx::array& x) -> std::optional<FloatType> {
     for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {

@@ -16,6 +16,7 @@
 namespace redpoll::kernels {
 
 [[nodiscard]] mx::Dtype mlx_type(FloatType type);
+[[nodiscard]] mx::Dtype mlx_type(WeightType type);
 
 /// K and V of one layer for every block of a pool. The first axis is the block; the rest of the layout belongs to the
 /// kernel set that made it. Operations that write replace the arrays, possibly sharing their memory.

@@ -21,10 +21,11 @@ class ReferenceKernels : public Kernels {
   [[nodiscard]] bool takes_small_floats() const override { return is_exact_; }
 
   [[nodiscard]] std::shared_ptr<const Matrix> make_matrix(MatrixWeights weights) const override;
+  [[nodiscard]] std::size_t matrix_bytes(const MatrixWeights& weights) const override;
   [[nodiscard]] std::vector<mx::array> multiply_all(const mx::array& x,
                                                     std::span<const Matrix* const> matrices) const override;
   [[nodiscard]] std::vector<mx::array> apply_all(const mx::array& x, std::span<const LinearMap> maps) const override;
-  /// nullptr for dense ones that keep a narrow type on a CPU, where MLX lacks them.
+  /// nullptr if not multiplies_experts.
   [[nodiscard]] std::shared_ptr<const Experts> make_experts(std::vector<MatrixWeights> weights) const override;
   /// (num_blocks, block_tokens, num_kv_heads, head_dim). Takes the type of the first keys that are written, which
   /// KvShape::floats says if it is known.
@@ -68,6 +69,10 @@ class ReferenceKernels : public Kernels {
                    std::span<std::byte> out) const override;
   void write_blocks(std::span<mx::array* const> pools, std::span<const int> blocks,
                     std::span<const std::byte> contents) const override;
+
+ protected:
+  /// Not dense ones that keep a narrow type on a CPU, where MLX lacks them.
+  [[nodiscard]] bool multiplies_experts(const MatrixWeights& like) const;
 
  private:
   /// Of one row: q (1, heads, queries, head_dim).

@@ -11,15 +11,6 @@
 namespace redpoll::kernels {
 namespace {
 
-mx::Dtype dtype_of(WeightType type) {
-  switch (type) {
-    case WeightType::kF16: return mx::float16;
-    case WeightType::kBF16: return mx::bfloat16;
-    case WeightType::kF32: break;
-  }
-  return mx::float32;
-}
-
 std::string mode_of(WeightFormat format) {
   switch (format) {
     case WeightFormat::kMxfp4: return "mxfp4";
@@ -37,7 +28,7 @@ mx::array from_bytes(std::span<const std::byte> bytes, int num_rows, mx::Dtype d
   return mx::view(mx::array(data, {num_rows, row_bytes}, mx::uint8), dtype);
 }
 
-mx::array dense_weight(const MatrixWeights& w) { return from_bytes(w.weight, w.out_features, dtype_of(w.type)); }
+mx::array dense_weight(const MatrixWeights& w) { return from_bytes(w.weight, w.out_features, mlx_type(w.type)); }
 
 /// The integers of a quantized matrix, (out, in) float32.
 mx::array unpack_integers(const MatrixWeights& w) {
@@ -59,7 +50,7 @@ mx::array unpack_integers(const MatrixWeights& w) {
 /// A matrix whose groups MLX cannot multiply.
 mx::array dequantized_weight(const MatrixWeights& w) {
   const auto of_groups = [&](std::span<const std::byte> bytes) {
-    return mx::expand_dims(mx::astype(from_bytes(bytes, w.out_features, dtype_of(w.type)), mx::float32), 2);
+    return mx::expand_dims(mx::astype(from_bytes(bytes, w.out_features, mlx_type(w.type)), mx::float32), 2);
   };
   const int groups = w.in_features / w.group_size;
   const mx::array integers = mx::reshape(unpack_integers(w), {w.out_features, groups, w.group_size});
@@ -92,10 +83,10 @@ struct GroupFactors {
 
   /// Those of affine weights become `type`.
   GroupFactors(const MatrixWeights& w, mx::Dtype type)
-      : scales(from_bytes(w.scales, w.out_features, w.format == WeightFormat::kAffine ? dtype_of(w.type) : mx::uint8)) {
+      : scales(from_bytes(w.scales, w.out_features, w.format == WeightFormat::kAffine ? mlx_type(w.type) : mx::uint8)) {
     if (w.format != WeightFormat::kAffine) return;
     scales = mx::astype(scales, type);
-    biases = mx::astype(from_bytes(w.biases, w.out_features, dtype_of(w.type)), type);
+    biases = mx::astype(from_bytes(w.biases, w.out_features, mlx_type(w.type)), type);
   }
   [[nodiscard]] std::size_t num_bytes() const { return scales.nbytes() + (biases ? biases->nbytes() : 0); }
 };
@@ -129,6 +120,9 @@ class QuantizedReferenceMatrix final : public Matrix {
   int group_size_;
   std::string mode_;
 };
+
+/// Whether MLX multiplies such without their being dequantized before.
+bool mlx_has_groups(const MatrixWeights& w) { return w.format != WeightFormat::kAffine || w.group_size >= 32; }
 
 /// How tokens meet their experts: in their own order, or, if there are many, by ascending expert, so that each weight
 /// is read once.
@@ -165,7 +159,7 @@ class ReferenceExperts final : public Experts {
         weight_(stacked(weights,
                         [&](const MatrixWeights& w) {
                           if (w.bits > 0) return from_bytes(w.weight, w.out_features, mx::uint32);
-                          return mx::astype(dense_weight(w), keeps_types ? dtype_of(w.type) : mx::float32);
+                          return mx::astype(dense_weight(w), keeps_types ? mlx_type(w.type) : mx::float32);
                         })),
         mode_(mode_of(weights.front().format)) {
     if (bits() == 0) {
@@ -173,7 +167,7 @@ class ReferenceExperts final : public Experts {
       return;
     }
     const auto factors_of = [&](const MatrixWeights& w) {
-      return GroupFactors(w, keeps_types ? dtype_of(w.type) : mx::float32);
+      return GroupFactors(w, keeps_types ? mlx_type(w.type) : mx::float32);
     };
     scales_ = stacked(weights, [&](const MatrixWeights& w) { return factors_of(w).scales; });
     if (weights.front().format != WeightFormat::kAffine) return;
@@ -211,10 +205,18 @@ class ReferenceExperts final : public Experts {
 // Stock MLX sums bfloat16 products in bfloat16 on a CPU, so everything is float32 there, unless that is what is wanted.
 bool ReferenceKernels::keeps_types() const { return is_exact_ || mx::default_device() != mx::Device::cpu; }
 
+std::size_t ReferenceKernels::matrix_bytes(const MatrixWeights& weights) const {
+  const std::size_t size = keeps_types() ? mlx_type(weights.type).size() : mx::float32.size();
+  if (weights.bits == 0 || !mlx_has_groups(weights)) {
+    return static_cast<std::size_t>(weights.out_features) * static_cast<std::size_t>(weights.in_features) * size;
+  }
+  if (weights.format != WeightFormat::kAffine) return Kernels::matrix_bytes(weights);
+  return weights.weight.size() + (weights.scales.size() + weights.biases.size()) / mlx_type(weights.type).size() * size;
+}
+
 std::shared_ptr<const Matrix> ReferenceKernels::make_matrix(MatrixWeights weights) const {
-  const mx::Dtype type = keeps_types() ? dtype_of(weights.type) : mx::float32;
-  const bool mlx_has_groups = weights.format != WeightFormat::kAffine || weights.group_size >= 32;
-  if (weights.bits > 0 && mlx_has_groups) return std::make_shared<QuantizedReferenceMatrix>(weights, type);
+  const mx::Dtype type = keeps_types() ? mlx_type(weights.type) : mx::float32;
+  if (weights.bits > 0 && mlx_has_groups(weights)) return std::make_shared<QuantizedReferenceMatrix>(weights, type);
   const mx::array weight = weights.bits == 0 ? dense_weight(weights) : dequantized_weight(weights);
   return std::make_shared<DenseReferenceMatrix>(weights, mx::astype(weight, type));
 }
@@ -242,9 +244,13 @@ std::vector<mx::array> ReferenceKernels::apply_all(const mx::array& x, std::span
   return results;
 }
 
+bool ReferenceKernels::multiplies_experts(const MatrixWeights& like) const {
+  const bool is_narrow = like.bits == 0 && like.type != WeightType::kF32;
+  return !is_narrow || !keeps_types() || mx::default_device() != mx::Device::cpu;
+}
+
 std::shared_ptr<const Experts> ReferenceKernels::make_experts(std::vector<MatrixWeights> weights) const {
-  const bool is_narrow = weights.front().bits == 0 && weights.front().type != WeightType::kF32;
-  if (is_narrow && keeps_types() && mx::default_device() == mx::Device::cpu) return nullptr;
+  if (!multiplies_experts(weights.front())) return nullptr;
   return std::make_shared<ReferenceExperts>(weights, keeps_types());
 }
 

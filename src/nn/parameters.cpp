@@ -25,15 +25,6 @@ std::optional<kernels::WeightType> weight_type(DType dtype) {
   }
 }
 
-mx::Dtype mlx_type(kernels::WeightType type) {
-  switch (type) {
-    case kernels::WeightType::kF32: return mx::float32;
-    case kernels::WeightType::kF16: return mx::float16;
-    case kernels::WeightType::kBF16: return mx::bfloat16;
-  }
-  return mx::float32;
-}
-
 /// All elements in a row.
 mx::array copy_of(const checkpoint::Tensor& tensor, mx::Dtype dtype) {
   mx::array copy({static_cast<int>(tensor.bytes.size() / dtype.size())}, dtype, nullptr, {});

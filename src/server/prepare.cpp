@@ -88,23 +88,27 @@ Result<std::string> render_with(const json::array& tools, const ServedModel& mod
                                       .kwargs = conversation.chat_template_kwargs});
 }
 
-/// Templates say what they fail at, and seldom of which tool. It is the last of the fewest that they fail with.
+/// Tools that are tried when a template fails, each of which costs a short rendering.
+constexpr std::size_t kMaxTriedTools = 128;
+
+/// Templates say what they fail at, and seldom of which tool. It is the first that they fail with when it stands alone
+/// before a short message; what they fail at only where tools come together, or with these messages, stays as it is.
 Error with_the_tool_named(const ServedModel& model, const api::Conversation& conversation, Error error) {
-  const auto renders = [&](std::size_t num_tools) {
-    const auto begin = conversation.tools.begin();
-    const json::array some(begin, begin + static_cast<std::ptrdiff_t>(num_tools));
-    return render_with(some, model, conversation).has_value();
-  };
-  std::size_t num_fine = 0;
-  std::size_t num_failing = conversation.tools.size();
-  if (!renders(num_fine)) return error;  // no tool is to blame
-  while (num_failing - num_fine > 1) {
-    const std::size_t middle = num_fine + (num_failing - num_fine) / 2;
-    (renders(middle) ? num_fine : num_failing) = middle;
+  api::Conversation brief;
+  brief.messages.push_back(json::object{{"role", "user"}, {"content", "Hi"}});
+  brief.chat_template_kwargs = conversation.chat_template_kwargs;
+  brief.add_generation_prompt = conversation.add_generation_prompt;
+  if (!render_with({}, model, brief)) return error;  // no tool is to blame
+  const std::size_t num_tried = std::min(conversation.tools.size(), kMaxTriedTools);
+  for (std::size_t i = 0; i < num_tried; ++i) {
+    const json::value& tool = conversation.tools.at(i);
+    const auto alone = render_with(json::array{tool}, model, brief);
+    if (alone) continue;
+    const std::string path = "tools[" + std::to_string(i) + "]";
+    const std::string_view name = tool.at("function").at("name").get_string();
+    return {alone.error().code, "'" + path + "', " + in_quotes(name) + ": " + alone.error().message, path};
   }
-  const std::string path = "tools[" + std::to_string(num_fine) + "]";
-  const std::string_view name = conversation.tools.at(num_fine).at("function").at("name").get_string();
-  return {error.code, "'" + path + "', " + in_quotes(name) + ": " + error.message, path};
+  return error;
 }
 
 }  // namespace

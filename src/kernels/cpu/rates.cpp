@@ -17,6 +17,15 @@ void use(const T& value) {
   asm volatile("" : : "r"(&value) : "memory");
 }
 
+/// 0: the system does not say.
+std::size_t last_cache_bytes() {
+  long cache_bytes = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+  return static_cast<std::size_t>(std::max(cache_bytes, 0L));
+}
+
 using Words2 = std::uint64_t __attribute__((vector_size(16)));
 
 /// Four sums, each on its own, so that loads do not wait for additions.
@@ -37,19 +46,15 @@ double read_all(const Words2* words, std::size_t num_words) {
 
 }  // namespace
 
-/// Far more than the last cache holds, and a share of it is worth a measurement.
-std::size_t bytes_to_measure_reading() {
-  long cache_bytes = 0;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-  cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-  const auto cache = static_cast<std::size_t>(std::max(cache_bytes, 0L));
+std::size_t usual_bytes_to_read() {
+  const std::size_t cache = last_cache_bytes();
   return std::max(std::clamp(8 * cache, 256 * kMiB, 1024 * kMiB), 3 * cache);
 }
 
-double measure_read_gb_per_s(ThreadTeam& team) {
-  const std::size_t words_each =
-      bytes_to_measure_reading() / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
+std::size_t least_bytes_to_read() { return std::max(2 * last_cache_bytes(), 64 * kMiB); }
+
+double measure_read_gb_per_s(ThreadTeam& team, std::size_t bytes_to_read) {
+  const std::size_t words_each = bytes_to_read / sizeof(Words2) / static_cast<std::size_t>(team.num_threads());
   const std::size_t num_bytes = words_each * sizeof(Words2) * static_cast<std::size_t>(team.num_threads());
   const AlignedBytes buffer = allocate_aligned(num_bytes);
   std::memset(buffer.get(), 1, num_bytes);  // pages that were never written are all the same one

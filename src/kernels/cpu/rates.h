@@ -42,10 +42,14 @@ double best_rate(ThreadTeam& team, const WorkOfThread& work) {
   return best;
 }
 
-/// Bytes read from memory, in 10^9 a second. Takes half a second, and for that time as much memory as is far more than
-/// the last cache holds: 256 MiB at least.
-[[nodiscard]] double measure_read_gb_per_s(ThreadTeam& team);
-/// How much that is.
-[[nodiscard]] std::size_t bytes_to_measure_reading();
+/// Far more than the last cache holds: eight times as much, from 256 MiB to 1 GiB, or three times as much if that is
+/// more.
+[[nodiscard]] std::size_t usual_bytes_to_read();
+/// Of fewer bytes too many would come from the last cache: twice what it holds, and 64 MiB.
+[[nodiscard]] std::size_t least_bytes_to_read();
+
+/// Bytes read from memory, in 10^9 a second. Takes half a second, and for that time a buffer of `bytes_to_read`, all of
+/// which becomes resident. Throws std::bad_alloc.
+[[nodiscard]] double measure_read_gb_per_s(ThreadTeam& team, std::size_t bytes_to_read);
 
 }  // namespace redpoll::kernels::cpu

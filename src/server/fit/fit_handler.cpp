@@ -1,20 +1,30 @@
 #include "server/fit/fit_handler.h"
 
+#include <algorithm>
+
 #include "engine/available_memory.h"
-#include "kernels/device_info.h"
 #include "server/fit/fit_report.h"
+#include "server/process_memory.h"
 #include "server/responses.h"
 
 namespace redpoll::server {
 namespace {
 
+/// What the memory budget has left beside all that is resident, or will be as soon as a request computes. Nothing while
+/// one does.
+std::size_t spare_bytes(const AppContext& context) {
+  const engine::EngineStats stats = context.model->engine->stats();
+  if (stats.running > 0 || stats.waiting > 0) return 0;
+  const engine::EngineOptions options = engine_options(context.options.engine);
+  const std::size_t disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0;
+  const std::size_t needed =
+      std::max(resident_bytes().value_or(0), stats.weight_bytes + stats.kv_bytes_used) + stats.step_bytes + disk_bytes;
+  const std::size_t budget = std::min(stats.memory_budget_bytes, engine::available_memory_bytes());
+  return budget > needed ? budget - needed : 0;
+}
+
 std::optional<double> read_gb_per_s(AppContext& context) {
-  return context.memory_speed.read_gb_per_s([&] {
-    const engine::EngineStats stats = context.model->engine->stats();
-    // Beside all that the engine may still take. A GPU's memory is not what the processor reads.
-    return stats.running == 0 && stats.waiting == 0 && kernels::describe_device().device == "cpu" &&
-           engine::available_memory_bytes() >= stats.memory_budget_bytes + MemorySpeed::bytes();
-  });
+  return context.memory_speed.read_gb_per_s([&] { return spare_bytes(context); });
 }
 
 Result<std::string> answer(AppContext& context, const std::string& target) {

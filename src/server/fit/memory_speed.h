@@ -1,6 +1,8 @@
 // MemorySpeed: how fast this machine reads its memory, measured by the first who wants to know it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 
@@ -9,17 +11,22 @@ namespace redpoll::server {
 /// Any thread may use it.
 class MemorySpeed {
  public:
+  /// That a measurement may take beside a model that is served.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+
   /// In 10^9 bytes a second. Measuring takes half a second, all cores and memory, which would be taken from requests
-  /// that run: nothing if it was not measured yet and `may_measure` says no, or if it fails.
-  template <typename MayMeasure>
-  [[nodiscard]] std::optional<double> read_gb_per_s(const MayMeasure& may_measure) {
+  /// that run: `spare_bytes()` says how much may be taken now, of which kMostBytes are. Nothing is measured, nor
+  /// remembered, if it is too little.
+  template <typename SpareBytes>
+  [[nodiscard]] std::optional<double> read_gb_per_s(const SpareBytes& spare_bytes) {
     const std::lock_guard lock(mutex_);
-    if (!measured_ && may_measure()) measured_ = measure();
+    if (!measured_) measured_ = measure(std::min<std::size_t>(spare_bytes(), kMostBytes));
     return measured_;
   }
-  [[nodiscard]] static std::optional<double> measure();
-  /// That measuring takes meanwhile.
-  [[nodiscard]] static std::size_t bytes();
+  /// In a buffer of at most `spare_bytes`. Nothing where that cannot tell: when it is less than twice the last cache,
+  /// when a GPU computes, which has a memory or a way to it of its own, and when there is no memory or thread to be
+  /// had.
+  [[nodiscard]] static std::optional<double> measure(std::size_t spare_bytes);
 
  private:
   std::mutex mutex_;

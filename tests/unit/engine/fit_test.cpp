@@ -1,6 +1,6 @@
 // What a model takes and reads, against numbers computed by hand from its config: an affine matrix of b bits in groups
-// of 32, with a scale and a bias of two bytes, takes b / 8 + 1 / 8 bytes a weight; norms and other vectors are float32
-// once loaded on a CPU, and so are keys, values and states of the reference kernels, which pad nothing.
+// of 32, with a scale and a bias, takes b / 8 + 2 * 4 / 32 bytes a weight: all that is not packed is float32 once the
+// reference kernels have loaded it on a CPU, and so are their keys, values and states. They pad nothing.
 #include "engine/fit/fit.h"
 
 #include <gtest/gtest.h>
@@ -38,23 +38,23 @@ class FootprintTest : public testing::Test {
 // norms of 64 + 64 + 32 + 32. A last norm of 64, a head of 96 x 64 in six bits, a table of 96 x 64 in bfloat16.
 TEST_F(FootprintTest, ADenseModelReadsAllButTheRowsOfATableThatIsNotItsHead) {
   const ModelFootprint model = footprint_of_golden("qwen3_untied_6bit");
-  const std::size_t layer = 43'008 / 8 * 7 + (64 + 64 + 32 + 32) * 4;
-  const std::size_t read = 2 * layer + 64 * 4 + 96 * 64 / 8 * 7;
-  EXPECT_EQ(model.weight_bytes, read + 96 * 64 * 2);
-  EXPECT_EQ(model.weight_bytes_per_token, read + 64 * 2);
+  const std::size_t layer = 43'008 / 8 * 8 + (64 + 64 + 32 + 32) * 4;
+  const std::size_t read = 2 * layer + 64 * 4 + 96 * 64 / 8 * 8;
+  EXPECT_EQ(model.weight_bytes, read + 96 * 64 * 4);
+  EXPECT_EQ(model.weight_bytes_per_token, read + 64 * 4);
   EXPECT_EQ(model.expert_bytes_per_token, 0U);
   // K and V of two heads of 32 in two layers.
   EXPECT_EQ(sequence_cost(model).bytes_per_token, 2U * 2 * 2 * 32 * 4);
   EXPECT_EQ(sequence_cost(model).fixed_bytes, 0U);
-  EXPECT_EQ(reads_of_token(model, 0).all(), read + 64 * 2);
+  EXPECT_EQ(reads_of_token(model, 0).all(), read + 64 * 4);
   EXPECT_EQ(reads_of_token(model, 100).cache_bytes, 100U * 1024);
 }
 
 // Every third of four layers sees all tokens, the others 20. The table, in eight bits, is the head.
 TEST_F(FootprintTest, WindowsAreReadAsFarAsTheyAreFilled) {
   const ModelFootprint model = footprint_of_golden("gemma3_text_windows_4bit");
-  const std::size_t layer = 43'008 / 8 * 5 + (4 * 64 + 2 * 32) * 4;
-  EXPECT_EQ(model.weight_bytes, 4 * layer + 64 * 4 + 96 * 64 / 8 * 9);
+  const std::size_t layer = 43'008 / 8 * 6 + (4 * 64 + 2 * 32) * 4;
+  EXPECT_EQ(model.weight_bytes, 4 * layer + 64 * 4 + 96 * 64 / 8 * 10);
   EXPECT_EQ(model.weight_bytes_per_token, model.weight_bytes) << "a head is read whole";
   const std::size_t one = 2 * 2 * 32 * 4;  // K and V of two heads of 32 in one layer
   EXPECT_EQ(sequence_cost(model).bytes_per_token, one);
@@ -72,8 +72,8 @@ TEST_F(FootprintTest, StatesAreReadWholeWhateverTheContext) {
   const std::size_t recurrent_vectors = 4 + 4 + 4 * 160 + 24 + 32 + 32;
   const std::size_t attention = 192 * 32 + 48 * 32 + 48 * 32 + 32 * 96 + mlp;
   const std::size_t attention_vectors = 32 + 32 + 24 + 24;
-  EXPECT_EQ(model.weight_bytes, (3 * recurrent + attention) / 8 * 5 + (3 * recurrent_vectors + attention_vectors) * 4 +
-                                    32 * 4 + 96 * 32 / 8 * 9);
+  EXPECT_EQ(model.weight_bytes, (3 * recurrent + attention) / 8 * 6 + (3 * recurrent_vectors + attention_vectors) * 4 +
+                                    32 * 4 + 96 * 32 / 8 * 10);
   EXPECT_EQ(model.weight_bytes_per_token, model.weight_bytes);
   const std::size_t states = 3 * (4 * 16 * 24 + 3 * 160) * 4;
   EXPECT_EQ(sequence_cost(model).bytes_per_token, 2U * 2 * 24 * 4) << "layers with a state have no keys and values";
@@ -86,9 +86,8 @@ TEST_F(FootprintTest, StatesAreReadWholeWhateverTheContext) {
 TEST_F(FootprintTest, OfExpertsATokenReadsThoseThatItIsSentTo) {
   const ModelFootprint model = footprint_of_golden("qwen3_moe_f16");
   const std::size_t attention = 64 * 32 + 32 * 32 + 32 * 32 + 32 * 64;
-  const std::size_t expert = 3 * 32 * 16 * 2;
-  const std::size_t others =
-      (2 * attention + 3 * 32 * 32 + 4 * 32) * 2 + (2 * (32 + 32 + 16 + 16) + 32) * 4 + 96 * 32 * 2;
+  const std::size_t expert = 3 * 32 * 16 * 4;
+  const std::size_t others = (2 * attention + 3 * 32 * 32 + 4 * 32 + 2 * (32 + 32 + 16 + 16) + 32 + 96 * 32) * 4;
   EXPECT_EQ(model.weight_bytes, others + 4 * expert);
   EXPECT_EQ(model.weight_bytes_per_token, others + 3 * expert);
   EXPECT_EQ(model.expert_bytes_per_token, 3 * expert);
@@ -100,7 +99,7 @@ TEST_F(FootprintTest, OfExpertsATokenReadsThoseThatItIsSentTo) {
 // eight bits that is only looked up.
 TEST_F(FootprintTest, LayersWithoutACacheOfTheirOwnTakeNone) {
   const ModelFootprint model = footprint_of_golden("gemma4_shared_4bit");
-  EXPECT_EQ(model.weight_bytes - model.weight_bytes_per_token, 95U * 128 / 8 * 9);
+  EXPECT_EQ(model.weight_bytes - model.weight_bytes_per_token, 95U * 128 / 8 * 10);
   EXPECT_EQ(sequence_cost(model).bytes_per_token, 2U * 2 * 32 * 4);
   EXPECT_EQ(sequence_cost(model).fixed_bytes, 64U * 2 * 2 * 16 * 4);
 }

@@ -141,6 +141,42 @@ TEST_P(GoldenEngineTest, IsLookedAtAsItIsLoaded) {
   EXPECT_EQ(outlook->weight_bytes, stats.weight_bytes);
 }
 
+/// The exact tier keeps the checkpoint's types, in which keys and values, or the scales of their codes, stand.
+TEST_P(GoldenEngineTest, TheExactTierIsLookedAtAsItIsLoaded) {
+  const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
+  for (const auto quantization : {kernels::KvQuantization::kOff, kernels::KvQuantization::k8}) {
+    SCOPED_TRACE(kernels::kv_quantization_name(quantization));
+    auto opened = checkpoint::open_checkpoint(folder);
+    ASSERT_TRUE(opened) << opened.error().message;
+    const kernels::KernelOptions kernels{.num_threads = 1, .exact = true, .kv_quantization = quantization};
+    const EngineOptions options{.max_batch = 4,
+                                .step_tokens = 2 * kernels::kExactPromptChunk + 4,
+                                .exact = true,
+                                .memory_budget_bytes = std::size_t{256} << 20U};
+    const auto footprint = footprint_of(*opened, kernels, options.block_tokens);
+    const auto outlook = look_at(*opened, kernels, options);
+    const auto engine = Engine::start(options, checkpoint_loader(std::move(*opened), kernels));
+    if (!engine) {  // experts or packed keys that MLX has no operations for
+      ASSERT_FALSE(footprint);
+      ASSERT_FALSE(outlook);
+      EXPECT_EQ(footprint.error().message, engine.error().message);
+      EXPECT_EQ(outlook.error().message, engine.error().message);
+      continue;
+    }
+    ASSERT_TRUE(footprint) << footprint.error().message;
+    ASSERT_TRUE(outlook) << outlook.error().message;
+    const EngineStats stats = (*engine)->stats();
+    ASSERT_EQ(footprint->groups.size(), stats.kv_groups.size());
+    for (std::size_t group = 0; group < stats.kv_groups.size(); ++group) {
+      EXPECT_EQ(footprint->groups[group].bytes_per_block, stats.kv_groups[group].bytes_per_block) << group;
+    }
+    EXPECT_EQ(outlook->weight_bytes, stats.weight_bytes);
+    EXPECT_EQ(outlook->plan.step_bytes, stats.step_bytes);
+    EXPECT_EQ(outlook->plan.max_context, stats.context.tokens);
+    EXPECT_EQ(std::accumulate(outlook->plan.num_blocks.begin(), outlook->plan.num_blocks.end(), 0), stats.blocks_total);
+  }
+}
+
 /// What `redpoll fit` says of a checkpoint is what an engine with the same options does, from budgets that hold nothing
 /// to one that holds every context.
 TEST_P(GoldenEngineTest, FitsAsItIsSaidTo) {

@@ -17,6 +17,11 @@ TEST(DeviceInfo, NamesTheKernelSetThatAnEngineWouldGet) {
   EXPECT_EQ(describe_device().kernel_set, make_kernels({})->name());
 }
 
+TEST(DeviceInfo, IsOneDevice) {
+  EXPECT_EQ(describe_device().device, computes_on_cpu() ? "cpu" : "gpu");
+  EXPECT_TRUE(device_identity().starts_with(describe_device().device + " "));
+}
+
 TEST(DeviceIdentity, IsTheSameEachTimeAndNamesMlx) {
   const std::string identity = device_identity();
   EXPECT_EQ(device_identity(), identity);

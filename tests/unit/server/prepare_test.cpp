@@ -242,6 +242,28 @@ TEST(PrepareTest, TheToolThatATemplateFailsAtIsNamed) {
   EXPECT_TRUE(prepare_chat(fails, {}, with_tools_of_types({"object", "object"})));
 }
 
+TEST(PrepareTest, AToolIsNamedByWhatTheTemplateMakesOfItAlone) {
+  // Two tools are fine whatever they are, one or more are not: what fails with fewer need not fail with more.
+  const ServedModel model = make_model(
+      "{% for tool in tools or [] %}{% if tool.function.parameters.type != 'object' and tools | length != 2 %}"
+      "{{ raise_exception('what is that?') }}{% endif %}{% endfor %}");
+  const auto prepared = prepare_chat(model, {}, with_tools_of_types({"object", "string", "object", "string"}));
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().param, "tools[1]");
+}
+
+TEST(PrepareTest, WhatATemplateFailsAtInTheMessagesIsNoToolsFault) {
+  const ServedModel model = make_model(
+      "{% if tools and messages[-1].content == 'hello' %}{{ raise_exception('not with tools') }}{% endif %}"
+      "{{ messages[-1].content }}");
+  api::ChatRequest request = with_tools_of_types({"object", "object"});
+  request.conversation.messages = {json::object{{"role", "user"}, {"content", "hello"}}};
+  const auto prepared = prepare_chat(model, {}, request);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().message, "not with tools");
+  EXPECT_EQ(prepared.error().param, "messages");
+}
+
 TEST(PrepareTest, WhatATemplateFailsAtWithoutToolsIsNotTheirFault) {
   const auto prepared = prepare_chat(make_model("{% if tools %}{% endif %}{{ raise_exception('no') }}"), {},
                                      with_tools_of_types({"object"}));
