@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/kv_floats.h"
+#include "engine/numerics_identity.h"
 #include "kernels/device_info.h"
 #include "models/registry.h"
 #include "nn/kv_packing.h"
@@ -72,7 +73,7 @@ ModelLoader checkpoint_loader(checkpoint::Checkpoint checkpoint, const kernels::
     if (identity == Identity::kOfContents) {
       loaded.identity = contents + " " + std::string(loaded.kernels->name()) + " on " + kernels::device_identity() +
                         " " + identity_of(options) + identity_of(loaded.kv_packings) + " redpoll " + REDPOLL_VERSION +
-                        " numerics " + std::to_string(kernels::kNumericsVersion);
+                        " numerics " + std::string(numerics_identity());
     }
     return loaded;
   };

@@ -1,6 +1,9 @@
 #include "kernels/device_info.h"
 
 #include <dlfcn.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
 #include <mlx/device.h>
 #include <mlx/version.h>
 
@@ -28,6 +31,15 @@ std::string driver_version() {
   return version == nullptr || version(&number) != 0 ? "" : " driver " + std::to_string(number);
 }
 
+/// " libc VERSION", whose functions of floating-point numbers round as that version does.
+std::string libc_version() {
+#if defined(__GLIBC__)
+  return " libc " + std::string(gnu_get_libc_version());
+#else
+  return "";
+#endif
+}
+
 /// As MLX reads it, which does not let others ask.
 bool rounds_to_tf32() {
   const char* value = std::getenv("MLX_ENABLE_TF32");
@@ -40,14 +52,14 @@ bool computes_on_cpu() { return mx::default_device() == mx::Device::cpu; }
 
 std::string device_identity() {
   const std::string version = " mlx " + std::string(mx::version());
-  if (computes_on_cpu()) return "cpu" + version;
   const auto& info = mx::device_info(mx::default_device());
-  std::string identity = "gpu";
+  std::string identity = computes_on_cpu() ? "cpu" : "gpu";
   for (const char* key : {"device_name", "architecture"}) {  // the first says how many cores there are, too
     if (const auto found = info.find(key); found != info.end()) {
       if (const auto* value = std::get_if<std::string>(&found->second)) identity += " " + *value;
     }
   }
+  if (computes_on_cpu()) return identity + version + libc_version();
   return identity + version + library_version("cublasLt", "cublasLtGetVersion") +
          library_version("cudnn", "cudnnGetVersion") + driver_version() + (rounds_to_tf32() ? " tf32" : "");
 }

@@ -13,10 +13,11 @@ struct DeviceInfo {
   std::string kernel_set;  // what make_kernels gives for the options: Kernels::name
 };
 
-/// What decides which bits MLX's operations give here, beside their inputs: its version, and if it computes on a GPU
-/// which one that is, the libraries whose kernels it calls there, the CUDA driver, and whether it rounds float32 to
-/// TF32 in products (MLX_ENABLE_TF32). Libraries and driver as far as MLX has loaded them. Left out: the compiler of
-/// kernels that are made at run time, and other variables of the environment that its libraries read.
+/// What decides which bits MLX's operations give here, beside their inputs: which device that is and MLX's
+/// version; on a CPU the C library's; on a GPU the libraries whose kernels it calls there, the CUDA driver, and whether
+/// it rounds float32 to TF32 in products (MLX_ENABLE_TF32). Libraries and driver as far as MLX has loaded them. Left
+/// out: the compiler of kernels that are made at run time, and other variables of the environment that its libraries
+/// read.
 [[nodiscard]] std::string device_identity();
 
 /// Whether MLX, and so every kernel set, computes on a CPU here.

@@ -37,10 +37,6 @@ inline constexpr int kInt8Group = 32;
 [[nodiscard]] Result<KvQuantization> parse_kv_quantization(std::string_view name);
 [[nodiscard]] std::string_view kv_quantization_name(KvQuantization quantization);
 
-/// To be raised with every change of bits that kernels compute: what was computed before is not used with what is
-/// computed then.
-inline constexpr int kNumericsVersion = 1;
-
 /// Tokens of a prompt that mlx-lm computes at a time.
 inline constexpr int kExactPromptChunk = 2048;
 

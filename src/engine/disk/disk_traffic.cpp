@@ -17,8 +17,6 @@ namespace {
 /// Of runs; copying one out or in takes a millisecond or two.
 constexpr std::size_t kRunBytes = std::size_t{8} << 20U;
 constexpr int kMostRunBlocks = 8;
-/// Copied out while a step waits for room.
-constexpr std::size_t kBytesCopiedOnEviction = std::size_t{16} << 20U;
 /// While something runs. A file takes some ten milliseconds of a processor, whoever's they are.
 constexpr std::chrono::milliseconds kBetweenWrites{1'000};
 /// Copied out with nothing running, and not written yet: what is left to write when somebody asks.
@@ -57,7 +55,7 @@ Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& op
 }
 
 DiskTraffic::DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts& parts)
-    : options_(options), parts_(parts) {
+    : options_(options), parts_(parts), evictions_(options.eviction_bytes_per_second, options.max_queued_bytes) {
   for (int group = 0; group < parts_.pools.num_groups(); ++group) {
     if (parts_.pools.kind(group) == cache::CacheKind::kAttention && parts_.pools.window(group) == 0) {
       full_group_ = group;
@@ -105,8 +103,14 @@ void DiskTraffic::on_evict(std::span<const TokenId> tokens, const cache::Sequenc
   SpillResult result = SpillResult::kFailed;
   try {
     Spill last_chance{.tokens = {tokens.begin(), tokens.end()}, .parent = root_};
-    std::size_t budget = kBytesCopiedOnEviction;
-    result = try_to_spill(last_chance, cache, budget);
+    const std::size_t most =
+        std::min(evictions_.at(parts_.clock.now()), options_.max_queued_bytes - tier_->queued_bytes());
+    std::size_t budget = most;
+    // Of layers with windows or states a part is of no use.
+    if (can_resume_anywhere_ || missing_bytes(last_chance, cache) <= most) {
+      result = try_to_spill(last_chance, cache, budget);
+    }
+    evictions_.spend(most - budget);
   } catch (const std::bad_alloc&) {
     report_failed_copy();
   }
@@ -189,6 +193,22 @@ DiskTraffic::SpillResult DiskTraffic::spill(Spill& spill, const cache::SequenceC
   return rest.parts.empty() ? SpillResult::kDone : write(std::move(rest), cache, budget);
 }
 
+/// Of files that `spill` would write.
+std::size_t DiskTraffic::missing_bytes(Spill spill, const cache::SequenceCache& cache) const {
+  std::size_t bytes = 0;
+  const auto add = [&](const cache::StoredHead& head) {
+    if (!head.parts.empty() && !tier_->holds(head.kind, head.key)) bytes += allocated_bytes(bytes_of(head.parts));
+  };
+  for (const int num_runs = static_cast<int>(spill.tokens.size()) / run_tokens(); spill.num_runs < num_runs;) {
+    const cache::StoredHead run = run_of(spill);
+    add(run);
+    spill.parent = run.key;
+    ++spill.num_runs;
+  }
+  add(snapshot_of(spill, cache));
+  return bytes;
+}
+
 /// The one after those that are done. Without parts if no group sees all tokens.
 cache::StoredHead DiskTraffic::run_of(const Spill& spill) const {
   const int first = spill.num_runs * run_tokens();
@@ -245,6 +265,7 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
     parts_.kv.read_blocks(part.group, blocks_of(part, cache), rest.first(bytes_of(part)));
     rest = rest.subspan(bytes_of(part));
   }
+  has_reported_failed_copy_ = false;
   budget -= std::min(budget, num_bytes);
   (void)tier_->write(std::move(head), *std::move(payload));  // what it refuses it counts
   return SpillResult::kDone;

@@ -21,6 +21,7 @@
 #include "cache/disk_tier.h"
 #include "cache/kv_cache.h"
 #include "cache/prompt_cache.h"
+#include "engine/disk/copy_allowance.h"
 #include "engine/disk/ssd_cache.h"
 #include "engine/scheduler.h"
 #include "engine/stats/cache_explanation.h"
@@ -87,10 +88,9 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   struct Restoration {
     cache::SequenceCache cache;
     std::vector<TokenId> tokens;
-    std::vector<cache::StoredHead>
-        files;                     // in the order in which they are read, as this engine would have written them
-    int num_lent_runs = 0;         // which memory has, and which come before these
-    std::uint64_t first_read = 0;  // id of the read of the first file
+    std::vector<cache::StoredHead> files;  // as this engine would have written them, in the order of reading
+    int num_lent_runs = 0;                 // which memory has, and which come before these
+    std::uint64_t first_read = 0;          // id of the read of the first file
     std::size_t num_asked = 0;
     std::size_t num_filled = 0;
     Clock::TimePoint started_at;
@@ -113,12 +113,12 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   [[nodiscard]] Status fill(const cache::StoredFile& file);
   void finish();
   void end_restoration();
-  /// In the handler of what a copy has thrown, for want of memory most of all: says so, once. Copies are optional, so
-  /// they fail nobody: one that goes out is dropped, one that comes in ends the restoration.
+  /// Of what a copy has thrown: says so, once until one works again. Copies are optional: none fails a step.
   void report_failed_copy() noexcept;
   [[nodiscard]] SpillResult try_to_spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget) noexcept;
   [[nodiscard]] SpillResult spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget);
   [[nodiscard]] SpillResult write(cache::StoredHead head, const cache::SequenceCache& cache, std::size_t& budget);
+  [[nodiscard]] std::size_t missing_bytes(Spill spill, const cache::SequenceCache& cache) const;
   [[nodiscard]] cache::StoredHead run_of(const Spill& spill) const;
   [[nodiscard]] cache::StoredHead snapshot_of(const Spill& spill, const cache::SequenceCache& cache) const;
   [[nodiscard]] std::size_t bytes_of(const std::vector<cache::StoredPart>& parts) const;
@@ -138,7 +138,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   std::vector<std::size_t> block_bytes_;  // by group
   Clock::TimePoint ran_at_;               // the last step
   Clock::TimePoint written_at_;           // between steps
-  std::deque<Spill> spills_;              // oldest first
+  CopyAllowance evictions_;
+  std::deque<Spill> spills_;  // oldest first
   std::optional<Restoration> restoration_;
   std::uint64_t next_read_ = 0;
   double last_restore_ms_ = 0;

@@ -22,9 +22,11 @@ struct SsdCacheOptions {
   int least_tokens = 64;                                   // fewer are computed about as fast as they are read
   int run_blocks = 0;                                      // of a file; 0: as many as take 8 MiB at most, and 8 at most
   std::size_t max_queued_bytes = std::size_t{128} << 20U;  // that wait to be written; see memory_bytes
-  std::chrono::milliseconds quiet_before_writes{50};       // with nothing running
-  std::chrono::milliseconds flush_limit{5'000};            // for what is left to write when the engine stops
-  std::chrono::milliseconds restore_limit{10'000};         // for each file; then the rest is computed
+  /// Copied out of what memory gives up, which others wait for; saved up to max_queued_bytes.
+  std::size_t eviction_bytes_per_second = std::size_t{64} << 20U;
+  std::chrono::milliseconds quiet_before_writes{50};  // with nothing running
+  std::chrono::milliseconds flush_limit{5'000};       // for what is left to write when the engine stops
+  std::chrono::milliseconds restore_limit{10'000};    // for each file; then the rest is computed
 };
 
 /// Memory for what is on its way, 256 MiB by default; all sizes are those of what is allocated.

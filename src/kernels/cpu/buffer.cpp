@@ -28,8 +28,6 @@
 namespace redpoll::kernels::cpu {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
-
 struct alignas(kAlignment) BlockHeader {
   BlockHeader* next = nullptr;  // in the free list
   std::size_t block_bytes = 0;  // header and elements

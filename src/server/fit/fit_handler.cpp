@@ -16,7 +16,7 @@ std::size_t spare_bytes(const AppContext& context) {
   const engine::EngineStats stats = context.model->engine->stats();
   if (stats.running > 0 || stats.waiting > 0) return 0;
   const engine::EngineOptions options = engine_options(context.options.engine);
-  const std::size_t disk_bytes = options.ssd_cache ? 2 * options.ssd_cache->max_queued_bytes : 0;
+  const std::size_t disk_bytes = options.ssd_cache ? engine::memory_bytes(*options.ssd_cache) : 0;
   const std::size_t needed =
       std::max(resident_bytes().value_or(0), stats.weight_bytes + stats.kv_bytes_used) + stats.step_bytes + disk_bytes;
   const std::size_t budget = std::min(stats.memory_budget_bytes, engine::available_memory_bytes());

@@ -1,0 +1,96 @@
+// What the disk tier takes of entries that memory gives up before they were written.
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "engine/disk/copy_allowance.h"
+#include "support/fake_clock.h"
+#include "unit/engine/disk_fixture.h"
+
+namespace redpoll::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(CopyAllowanceTest, IsSoMuchASecondSavedUpToALimit) {
+  const Clock::TimePoint start{};
+  CopyAllowance allowance(1'000, 500);
+  EXPECT_EQ(allowance.at(start), 500U);
+  allowance.spend(400);
+  EXPECT_EQ(allowance.at(start), 100U);
+  EXPECT_EQ(allowance.at(start + milliseconds(250)), 350U);
+  allowance.spend(350);
+  EXPECT_EQ(allowance.at(start + milliseconds(250)), 0U);
+  EXPECT_EQ(allowance.at(start + milliseconds(900)), 500U);
+  allowance.spend(501);
+  EXPECT_EQ(allowance.at(start + milliseconds(900)), 0U) << "what was copied in excess is not owed";
+}
+
+/// An engine that writes nothing but what is evicted, and has room for one entry of 13 blocks: six files of two, and
+/// one of what is left. An entry and a half may be copied out at first, and then an entry in 100 ms.
+class DiskEvictions {
+ public:
+  explicit DiskEvictions(const test::ScriptedModelOptions& script, std::size_t bytes_of_entry) {
+    EngineOptions options = options_with(folder_.path(), bytes_of_entry + bytes_of_entry / 4);
+    options.ssd_cache->quiet_before_writes = std::chrono::hours(1);
+    options.ssd_cache->max_queued_bytes = bytes_of_entry * 3 / 2;
+    options.ssd_cache->eviction_bytes_per_second = bytes_of_entry * 10;
+    engine_ = start_engine(options, scripted_with_identity(script), clock_);
+    evict_next();
+  }
+
+  /// Files of the entry that a new one takes the place of.
+  std::uint64_t evict_next() {
+    const std::uint64_t before = num_files();
+    EXPECT_FALSE(run(*engine_, make_request(make_prompt(kNumTokens - 1, 3 + num_prompts_++), 1)).error);
+    while (engine_->stats().ssd_cache->tier.queued_bytes > 0) std::this_thread::sleep_for(milliseconds(1));
+    return num_files() - before;
+  }
+  void advance(milliseconds time) { clock_.advance(time); }
+  [[nodiscard]] std::uint64_t num_dropped() const { return engine_->stats().ssd_cache->tier.dropped; }
+
+  static constexpr int kNumTokens = 12 * kBlockTokens + 4;
+
+ private:
+  [[nodiscard]] std::uint64_t num_files() const { return engine_->stats().ssd_cache->tier.spills; }
+
+  test::TemporaryFolder folder_;
+  test::FakeClock clock_;
+  std::unique_ptr<Engine> engine_;
+  int num_prompts_ = 0;
+};
+
+std::size_t bytes_of_entry(const test::ScriptedModelOptions& script) {
+  const auto engine =
+      Engine::start({.block_tokens = kBlockTokens, .memory_budget_bytes = 64 * kMiB}, test::scripted_loader(script));
+  std::size_t bytes = 0;
+  for (const auto& group : (*engine)->stats().kv_groups) bytes += 13 * group.bytes_per_block;
+  return bytes;
+}
+
+TEST(DiskEvictionTest, WhatIsEvictedIsWrittenAsFarAsCopiesMayTakeTime) {
+  DiskEvictions evictions({}, bytes_of_entry({}));
+  EXPECT_EQ(evictions.evict_next(), 7U) << "all of the first";
+  EXPECT_EQ(evictions.num_dropped(), 0U);
+  const std::uint64_t in_part = evictions.evict_next();
+  EXPECT_TRUE(in_part == 3 || in_part == 4) << in_part << ": half an entry's worth";
+  EXPECT_EQ(evictions.num_dropped(), 1U);
+  EXPECT_EQ(evictions.evict_next(), 0U);
+  evictions.advance(milliseconds(200));
+  EXPECT_EQ(evictions.evict_next(), 7U);
+  EXPECT_EQ(evictions.num_dropped(), 2U);
+}
+
+// A window's blocks are in the last file.
+TEST(DiskEvictionTest, WhatWouldBeOfNoUseInPartIsNotBegun) {
+  const test::ScriptedModelOptions script{.windows = {0, 1'000}};
+  DiskEvictions evictions(script, bytes_of_entry(script));
+  EXPECT_EQ(evictions.evict_next(), 7U);
+  EXPECT_EQ(evictions.evict_next(), 0U) << "half of it";
+  EXPECT_EQ(evictions.num_dropped(), 1U);
+  evictions.advance(milliseconds(100));
+  EXPECT_EQ(evictions.evict_next(), 7U);
+}
+
+}  // namespace
+}  // namespace redpoll::engine
