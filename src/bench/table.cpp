@@ -55,4 +55,12 @@ std::string format_figure(double value) {
   return text;
 }
 
+std::string format_bytes(std::uint64_t bytes) {
+  constexpr double kKiB = 1024;
+  const auto number = static_cast<double>(bytes);
+  if (number < kKiB * kKiB) return format_figure(number / kKiB) + " KiB";
+  if (number < kKiB * kKiB * kKiB) return format_figure(number / kKiB / kKiB) + " MiB";
+  return format_figure(number / kKiB / kKiB / kKiB) + " GiB";
+}
+
 }  // namespace redpoll::bench

@@ -1,6 +1,7 @@
 // Table: figures under headings, as text for people. Knows nothing of what it shows.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,7 @@ class Table {
 
 /// Three digits, or all before the point where there are more: "0.123", "12.3", "4567". NaN is "-".
 [[nodiscard]] std::string format_figure(double value);
+/// The same, of KiB, MiB or GiB, whichever suits.
+[[nodiscard]] std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace redpoll::bench

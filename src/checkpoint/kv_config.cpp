@@ -55,6 +55,11 @@ Result<std::vector<KvConfigEntry>> read_kv_config(const fs::path& path) {
                 "kv_config.json is a file of a model's folder, and " + path.string() + " is not a folder");
   }
   const fs::path file = path / "kv_config.json";
+  if (!fs::exists(file)) {
+    return fail(ErrorCode::kNotFound, file.string() +
+                                          " is not there, which would say how many bits each layer's keys " +
+                                          "and values take; write one, or use --kv-quant 8");
+  }
   ASSIGN_OR_RETURN(const std::string text, read_file(file));
   auto entries = parse_entries(text);
   if (!entries) {

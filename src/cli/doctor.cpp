@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "bench/table.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/shared_flags.h"
 #include "cli/verbs.h"
@@ -35,11 +36,6 @@ struct Finding {
   std::string text;  // what was found, or what is wrong and what to do
 };
 
-std::string gibibytes(std::size_t bytes) {
-  const auto tenths = bytes * 10 / (std::size_t{1} << 30U);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
-}
-
 Finding describe_system() {
   utsname system{};
   if (::uname(&system) != 0) return {"system", false, "the kernel does not say what it is"};
@@ -56,20 +52,19 @@ Finding describe_processor() {
 }
 
 Finding describe_memory() {
-  return {"memory", true, gibibytes(engine::available_memory_bytes()) + " usable, of which 75 % is the default budget"};
+  return {"memory", true,
+          bench::format_bytes(engine::available_memory_bytes()) + " usable, of which 75 % is the default budget"};
 }
 
-std::string kibibytes(std::size_t bytes) { return std::to_string((bytes + 1023) / 1024) + " KiB"; }
-
 std::string describe_outlook(const engine::ModelOutlook& outlook, const server::EngineSettings& settings) {
-  std::string text = " (" + outlook.model_type + ") loads: " + gibibytes(outlook.weight_bytes) + " of weights, " +
-                     kibibytes(outlook.kv_bytes_per_token) + " of cache a token";
-  if (outlook.fixed_bytes > 0) text += " and " + kibibytes(outlook.fixed_bytes) + " a sequence";
+  std::string text = " (" + outlook.model_type + ") loads: " + bench::format_bytes(outlook.weight_bytes) +
+                     " of weights, " + bench::format_bytes(outlook.kv_bytes_per_token) + " of cache a token";
+  if (outlook.fixed_bytes > 0) text += " and " + bench::format_bytes(outlook.fixed_bytes) + " a sequence";
   if (settings.kv_quantization != kernels::KvQuantization::kOff) {
     text += " with --kv-quant " + std::string(kernels::kv_quantization_name(settings.kv_quantization));
   }
   const std::string budget = settings.memory_budget_gb > 0 ? "a budget of " : "the default budget of ";
-  return text + "; with " + budget + gibibytes(outlook.plan.budget_bytes) + " a context of " +
+  return text + "; with " + budget + bench::format_bytes(outlook.plan.budget_bytes) + " a context of " +
          std::to_string(outlook.plan.max_context) + " tokens, of the model's " + std::to_string(outlook.model_context);
 }
 

@@ -28,15 +28,6 @@ struct FitVerb {
   bool as_json = false;
 };
 
-/// Three digits at least, of whatever unit suits.
-std::string shown_bytes(std::uint64_t bytes) {
-  constexpr double kKiB = 1024;
-  const auto number = static_cast<double>(bytes);
-  if (number < kKiB * kKiB) return bench::format_figure(number / kKiB) + " KiB";
-  if (number < kKiB * kKiB * kKiB) return bench::format_figure(number / kKiB / kKiB) + " MiB";
-  return bench::format_figure(number / kKiB / kKiB / kKiB) + " GiB";
-}
-
 std::string shown_tokens(int num_tokens) { return num_tokens > 0 ? std::to_string(num_tokens) + " tokens" : "none"; }
 
 std::string shown_rate(const std::optional<double>& tokens_per_s) {
@@ -66,35 +57,42 @@ std::string verdict(const api::FitReport& report) {
   return "no, a context of " + std::to_string(report.max_context) + " would";
 }
 
+std::string memory_speed(const api::FitReport& report) {
+  const auto& rate = report.machine.read_gb_per_s;
+  if (rate) return "memory here gives " + bench::format_figure(*rate) + " GB/s";
+  return "the speed of memory is not known: a GPU computes, or the budget is too small to measure in";
+}
+
 void print_this_machine(const api::FitReport& report) {
   std::string batch = std::to_string(report.max_batch) + " such sequences at once";
-  std::string cache = shown_bytes(report.kv_bytes_per_token) + " a token";
+  std::string cache = bench::format_bytes(report.kv_bytes_per_token) + " a token";
   if (report.fixed_bytes > 0)
-    cache += " and " + shown_bytes(report.fixed_bytes) + " a sequence, for windows and states";
-  Lines lines = {
-      {"model", report.model + " (" + report.model_type + ")"},
-      {"memory budget", shown_bytes(report.machine.budget_bytes) + " of " + shown_bytes(report.machine.memory_bytes)},
-      {"weights", shown_bytes(report.weights_bytes)},
-      {"cache", cache},
-      {"a step", shown_bytes(report.step_bytes)}};
-  if (report.ssd_cache_bytes > 0) lines.emplace_back("buffers of --ssd-cache", shown_bytes(report.ssd_cache_bytes));
-  const std::string prompts = report.prompt_cache_bytes == 0
-                                  ? "none"
-                                  : "up to " + shown_bytes(report.prompt_cache_bytes) + " of what sequences leave";
+    cache += " and " + bench::format_bytes(report.fixed_bytes) + " a sequence, for windows and states";
+  Lines lines = {{"model", report.model + " (" + report.model_type + ")"},
+                 {"memory budget", bench::format_bytes(report.machine.budget_bytes) + " of " +
+                                       bench::format_bytes(report.machine.memory_bytes)},
+                 {"weights", bench::format_bytes(report.weights_bytes)},
+                 {"cache", cache},
+                 {"a step", bench::format_bytes(report.step_bytes)}};
+  if (report.ssd_cache_bytes > 0)
+    lines.emplace_back("buffers of --ssd-cache", bench::format_bytes(report.ssd_cache_bytes));
+  const std::string prompts =
+      report.prompt_cache_bytes == 0
+          ? "none"
+          : "up to " + bench::format_bytes(report.prompt_cache_bytes) + " of what sequences leave";
   lines.insert(lines.end(),
-               {{"a sequence of " + shown_tokens(report.context), shown_bytes(report.one_sequence.cache_bytes) +
-                                                                      ", with all the above " +
-                                                                      shown_bytes(report.one_sequence.total_bytes)},
-                {std::move(batch), shown_bytes(report.full_batch.cache_bytes) + ", with all the above " +
-                                       shown_bytes(report.full_batch.total_bytes)},
+               {{"a sequence of " + shown_tokens(report.context),
+                 bench::format_bytes(report.one_sequence.cache_bytes) + ", with all the above " +
+                     bench::format_bytes(report.one_sequence.total_bytes)},
+                {std::move(batch), bench::format_bytes(report.full_batch.cache_bytes) + ", with all the above " +
+                                       bench::format_bytes(report.full_batch.total_bytes)},
                 {"prompts that are kept", prompts},
                 {"fits", verdict(report)},
                 {"longest context",
                  shown_tokens(report.max_context) + ", of the model's " + std::to_string(report.model_context)},
                 {"predicted tokens/s", shown_rate(report.at_start.predicted_tokens_per_s) + " at the start, " +
                                            shown_rate(report.at_context.predicted_tokens_per_s) + " after " +
-                                           std::to_string(report.context) + "; memory here gives " +
-                                           shown_rate(report.machine.read_gb_per_s) + " GB/s"}});
+                                           std::to_string(report.context) + "; " + memory_speed(report)}});
   print_lines(lines);
 }
 

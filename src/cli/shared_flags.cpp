@@ -136,6 +136,9 @@ void add_engine_flags(FlagSet& flags, server::EngineSettings& settings, Batching
 
 std::optional<std::string> conflict_of(const server::EngineSettings& settings) {
   if (const Status fine = kernels::check_exact(settings.kernel_options()); !fine) return fine.error().message;
+  if (settings.exact && settings.prompt_cache_gb.value_or(0) > 0) {
+    return "--prompt-cache keeps prompts, and --exact computes each from its beginning; leave one of them out";
+  }
   return ssd_cache_conflict(settings);
 }
 

@@ -28,7 +28,8 @@ std::vector<std::string> near_matches(std::string_view word, const std::vector<s
   std::vector<std::pair<std::size_t, std::string>> scored;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(wanted, candidate);
-    const bool begins = num_letters >= kShortestBeginning && candidate.starts_with(wanted);
+    const bool begins =
+        num_letters >= kShortestBeginning && (candidate.starts_with(wanted) || wanted.starts_with(candidate + '-'));
     if (begins || distance <= limit) scored.emplace_back(begins ? 0 : distance, candidate);
   }
   std::ranges::sort(scored);

@@ -77,7 +77,8 @@ EngineLoop::EngineLoop(const EngineOptions& options, const MemoryPlan& plan, Loa
   stats_.footprint = footprint_of(info, plan.groups, options.block_tokens);
   stats_.step_bytes = plan.step_bytes;
   stats_.memory_budget_bytes = plan.budget_bytes;
-  stats_.context = {.tokens = plan.max_context, .model_tokens = info.context_length};
+  stats_.context = {
+      .tokens = plan.max_context, .model_tokens = info.context_length, .is_set = options.context_length > 0};
   stats_.vocab_size = info.vocab_size;
 }
 

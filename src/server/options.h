@@ -21,6 +21,7 @@ struct SamplingDefaults {
   std::optional<int> max_tokens;  // absent: as many as the context leaves
 };
 
+inline constexpr double kPromptCacheGb = 2;
 inline constexpr double kSsdCacheMaxGb = 32;
 
 /// How a model is run.
@@ -29,8 +30,9 @@ struct EngineSettings {
   int max_queue = 64;
   int context_length = 0;       // tokens; 0: the model's, as memory allows
   double memory_budget_gb = 0;  // weights, cache and a step, in units of 2^30 bytes; 0: 75 % of RAM
-  double prompt_cache_gb = 2;   // of that, for prompts that may come again; 0: none
-  std::string ssd_cache = {};   // a folder for what the prompt cache gives up; empty: none
+  std::optional<double> prompt_cache_gb =
+      std::nullopt;            // of that, for prompts that may come again; 0: none; absent: kPromptCacheGb
+  std::string ssd_cache = {};  // a folder for what the prompt cache gives up; empty: none
   std::optional<double> ssd_cache_max_gb = std::nullopt;  // that its files may take; absent: kSsdCacheMaxGb
   std::optional<bool> ssd_cache_verify = std::nullopt;    // what its files hold, when they are read; absent: yes
   int step_tokens = 0;                                    // see tokens_in_step

@@ -59,7 +59,8 @@ engine::EngineOptions engine_options(const EngineSettings& settings) {
   options.step_tokens = settings.tokens_in_step();
   options.exact = settings.exact;
   options.context_length = settings.context_length;
-  options.prompt_cache_bytes = static_cast<std::size_t>(settings.prompt_cache_gb * kBytesPerGb);
+  options.prompt_cache_bytes =
+      static_cast<std::size_t>(settings.prompt_cache_gb.value_or(kPromptCacheGb) * kBytesPerGb);
   if (!settings.ssd_cache.empty()) {
     options.ssd_cache = engine::SsdCacheOptions{
         .directory = settings.ssd_cache,

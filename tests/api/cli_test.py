@@ -116,6 +116,8 @@ def test_versions_are_printed_without_loading_a_model():
         (["serve", "--volatile-line="], "--volatile-line: expected some text, got nothing"),
         (["serve", "--ssd-cache", "d", "--exact"],
          "--ssd-cache keeps what the prompt cache gives up, and with --exact there is none; leave one of them out"),
+        (["serve", "--exact", "--prompt-cache", "1"],
+         "--prompt-cache keeps prompts, and --exact computes each from its beginning; leave one of them out"),
         (["serve", "--ssd-cache", "d", "--prompt-cache", "0"],
          "--ssd-cache keeps what the prompt cache gives up, and with --prompt-cache 0 there is none; "
          "leave one of them out"),

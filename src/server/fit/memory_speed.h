@@ -1,7 +1,6 @@
 // MemorySpeed: how fast this machine reads its memory, measured by the first who wants to know it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <mutex>
 #include <optional>
@@ -11,16 +10,13 @@ namespace redpoll::server {
 /// Any thread may use it.
 class MemorySpeed {
  public:
-  /// That a measurement may take beside a model that is served.
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
-
   /// In 10^9 bytes a second. Measuring takes half a second, all cores and memory, which would be taken from requests
-  /// that run: `spare_bytes()` says how much may be taken now, of which kMostBytes are. Nothing is measured, nor
-  /// remembered, if it is too little.
+  /// that run: `spare_bytes()` says how much there is now, of which half is taken, since somebody may want some
+  /// meanwhile. Nothing is measured, nor remembered, if that is too little.
   template <typename SpareBytes>
   [[nodiscard]] std::optional<double> read_gb_per_s(const SpareBytes& spare_bytes) {
     const std::lock_guard lock(mutex_);
-    if (!measured_) measured_ = measure(std::min<std::size_t>(spare_bytes(), kMostBytes));
+    if (!measured_) measured_ = measure(spare_bytes() / 2);
     return measured_;
   }
   /// In a buffer of at most `spare_bytes`. Nothing where that cannot tell: when it is less than twice the last cache,

@@ -40,5 +40,13 @@ TEST(Table, RoundingThatAddsADigitTakesOneFromTheEnd) {
 
 TEST(Table, WhatIsNoNumberIsADash) { EXPECT_EQ(format_figure(std::numeric_limits<double>::quiet_NaN()), "-"); }
 
+TEST(FormatBytesTest, ChoosesTheUnit) {
+  EXPECT_EQ(format_bytes(512), "0.500 KiB");
+  EXPECT_EQ(format_bytes(23 << 10U), "23.0 KiB");
+  EXPECT_EQ(format_bytes((std::uint64_t{1} << 20U) * 3 / 2), "1.50 MiB");
+  EXPECT_EQ(format_bytes((std::uint64_t{1} << 30U) / 5), "205 MiB");
+  EXPECT_EQ(format_bytes(std::uint64_t{100} << 30U), "100 GiB");
+}
+
 }  // namespace
 }  // namespace redpoll::bench

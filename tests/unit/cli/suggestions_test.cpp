@@ -24,6 +24,11 @@ TEST(Suggestions, IncludeWhatTheWordBegins) {
   EXPECT_THAT(near_matches("--t", {"--temperature", "--top-p"}), IsEmpty());
 }
 
+TEST(Suggestions, IncludeWhatTheWordGoesOnFrom) {
+  EXPECT_THAT(near_matches("--context-length", {"--context", "--host"}), ElementsAre("--context"));
+  EXPECT_THAT(near_matches("--contextual-length", {"--context"}), IsEmpty());
+}
+
 TEST(Suggestions, DisregardLetterCase) { EXPECT_THAT(near_matches("--PORT", {"--port"}), ElementsAre("--port")); }
 
 TEST(Suggestions, AreNotMadeUp) {

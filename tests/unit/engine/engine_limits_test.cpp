@@ -40,6 +40,19 @@ TEST(EngineLimitsTest, RefusesAPromptLongerThanTheContextWithBothNumbers) {
             "or raise --context-length");
 }
 
+TEST(EngineLimitsTest, AdvisesMoreMemoryWhereThatIsWhatLowersTheContext) {
+  const auto engine = start_engine(test::with_blocks(4, {.max_batch = 1, .block_tokens = 8}), scripted_loader());
+  const int context = engine->stats().context.tokens;
+  ASSERT_LT(context, engine->stats().context.model_tokens);
+  Request request = make_request(make_prompt(context + 1, 1), 1);
+  request.events = std::make_shared<EventQueue>(nullptr);
+  const Status status = engine->submit(request);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "the context that fits into this server's memory budget is " +
+                                        std::to_string(context) + " tokens, but the prompt has " +
+                                        std::to_string(context + 1) + "; shorten it or raise --memory-budget");
+}
+
 TEST(EngineLimitsTest, DoesNotAdviseAContextThatTheModelLacks) {
   const auto engine = start_engine({}, scripted_loader({.context_length = 100}));
   Request request = make_request(make_prompt(200, 1), 1);

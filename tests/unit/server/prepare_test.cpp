@@ -18,7 +18,7 @@ constexpr std::string_view kTemplate =
 ServedModel make_model(std::string_view chat_template = kTemplate) {
   ServedModel model;
   model.id = "tiny";
-  model.context = {.tokens = 1000, .model_tokens = 4000};
+  model.context = {.tokens = 1000, .model_tokens = 4000, .is_set = true};
   model.tokenizer = tiny_tokenizer();
   if (!chat_template.empty()) {
     auto compiled = text::ChatTemplate::compile(chat_template);
