@@ -1,6 +1,7 @@
 #include "cache/prompt_cache.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace redpoll::cache {
@@ -96,7 +97,8 @@ std::optional<SequenceCache::Fork> PromptCache::take(std::span<const TokenId> to
 
 const SequenceCache* PromptCache::entry_of(std::span<const TokenId> tokens) {
   const Match match = best(tokens, static_cast<int>(tokens.size()));
-  return match.num_tokens == static_cast<int>(tokens.size()) ? &*match.node->entry : nullptr;
+  const bool is_whole = match.node != nullptr && match.num_tokens == static_cast<int>(tokens.size());
+  return is_whole ? &*match.node->entry : nullptr;
 }
 
 PromptCache::Lender PromptCache::longest(std::span<const TokenId> tokens) const {
@@ -271,16 +273,45 @@ std::size_t PromptCache::bytes_of(const SequenceCache& cache) const {
 
 Status PromptCache::check_integrity() const {
   int num_entries = 0;
+  std::vector<std::vector<int>> num_holders;
+  for (const std::vector<int>& counts : num_holders_) num_holders.emplace_back(counts.size());
   const Node* wrong = find_below(std::as_const(*root_), [&](const Node& node) {
     num_entries += node.entry ? 1 : 0;
+    for (int group = 0; node.entry && group < node.entry->num_groups(); ++group) {
+      for (const BlockId block : node.entry->table(group)) {
+        if (block != kNoBlock) ++num_holders[static_cast<std::size_t>(group)][static_cast<std::size_t>(block)];
+      }
+    }
     const bool is_root = node.parent == nullptr;
     const bool is_needless = !is_root && !node.entry && node.children.size() < 2;
     const bool has_wrong_depth = !is_root && node.depth != node.parent->depth + static_cast<int>(node.edge.size());
     const bool has_wrong_entry = node.entry && node.entry->num_computed() != node.depth;
     return is_needless || has_wrong_depth || has_wrong_entry || is_root != node.edge.empty();
   });
-  if (wrong == nullptr && num_entries == stats_.entries) return {};
-  return fail(ErrorCode::kInternal, "the prompt cache's tree contradicts itself");
+  if (wrong != nullptr || num_entries != stats_.entries) {
+    return fail(ErrorCode::kInternal, "the prompt cache's tree contradicts itself");
+  }
+  return check_holders(num_holders);
+}
+
+/// Of each block as many entries as have been counted in the tree, no more than hold it at all, and its bytes.
+Status PromptCache::check_holders(const std::vector<std::vector<int>>& counted) const {
+  std::size_t bytes = 0;
+  for (int group = 0; group < pools_.num_groups(); ++group) {
+    const std::vector<int>& counts = counted[static_cast<std::size_t>(group)];
+    for (BlockId block = 0; block < static_cast<BlockId>(counts.size()); ++block) {
+      const int count = counts[static_cast<std::size_t>(block)];
+      if (count > 0) bytes += bytes_per_block_[static_cast<std::size_t>(group)];
+      if (count == num_holders(group, block) && count <= pools_.pool(group).num_users(block)) continue;
+      return fail(ErrorCode::kInternal, "block " + std::to_string(block) + " of group " + std::to_string(group) +
+                                            ": expected " + std::to_string(count) + " entries, got " +
+                                            std::to_string(num_holders(group, block)) + ", of " +
+                                            std::to_string(pools_.pool(group).num_users(block)) + " users");
+    }
+  }
+  if (bytes == stats_.bytes) return {};
+  return fail(ErrorCode::kInternal, "the prompt cache's bytes: expected " + std::to_string(bytes) +
+                                        " as its entries hold, got " + std::to_string(stats_.bytes));
 }
 
 }  // namespace redpoll::cache

@@ -126,6 +126,7 @@ class PromptCache {
   void count_holder(const SequenceCache& entry, int change);
   void prune(Node* node);
   void drop_beginnings(const Node& node);
+  [[nodiscard]] Status check_holders(const std::vector<std::vector<int>>& counted) const;
 
   CachePools& pools_;
   std::vector<std::size_t> bytes_per_block_;

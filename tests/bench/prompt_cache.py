@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the prompt cache and its disk tier save, beside llama.cpp: time to the first token of a long prompt cold, asked
-again, and asked again after a restart; what the disk tier costs while tokens are generated; and the memory of eight
-conversations with one beginning. All sides take turns; docs/prompt-cache.md says what each row means.
+again, and asked again after a restart; what writing to the disk tier costs while tokens are generated; and the memory of
+eight conversations with one beginning. All sides take turns; docs/prompt-cache.md says what each row means.
 
 usage: .deps/venv/bin/python tests/bench/prompt_cache.py [flags]     --help lists them
 """
@@ -32,8 +32,9 @@ TOKEN_IDS = range(1000, 40_000)  # words, and nothing special, in the vocabulary
 WARM_UP = 8
 TIMES_ASKED_AGAIN = 3  # of which the median counts: the first time, what was computed is still being written
 SPARE = 64  # tokens of the context beyond the prompt
-DECODE_TOKENS = 256
-WRITTEN_PROMPT = 2000
+DECODE_TOKENS = 4096  # ten seconds, in each of which a file is written
+WRITTEN_PROMPT = 4000  # of more files than that
+FEWEST_FILES = 5  # written while tokens are generated, or the figure says nothing of writing
 CONVERSATIONS = 8
 SYSTEM_PROMPT, TAIL = 4000, 40
 FORMS = {"Q4_1": "with the numbers that Redpoll reads", "Q4_0": "which is its fastest"}
@@ -49,9 +50,10 @@ FIRST_TOKEN = [
 ]
 OFF = "without the disk tier"
 DECODE = [
-    Row("decode", f"decode, {DECODE_TOKENS} tokens", "tok/s"),
-    Row("decode-writing", f"the same after a prompt of {WRITTEN_PROMPT:,} tokens, which is being written", "tok/s"),
+    Row("decode", f"decode, {DECODE_TOKENS:,} tokens after a prompt of {WRITTEN_PROMPT:,}, which is being written", "tok/s"),
+    Row("files", "written meanwhile", "files", digits=0),
 ]
+PARTS = ["first-token", "decode", "conversations"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,15 +152,26 @@ def decode_rate(url: str, prompt: list[int]) -> float:
         return 1000 * (DECODE_TOKENS - 1) / json.load(response)["timings"]["decode_ms"]
 
 
+def files_written(url: str) -> int:
+    with urllib.request.urlopen(url + "/stats") as response:
+        return json.load(response)["ssd_cache"]["spills"]
+
+
 def take_decode(side, length: int, turn: int) -> dict[str, float]:
-    """Of a server that has nothing else to do, and of one that writes what it has just computed."""
+    """Of a server that writes what it has just computed for a prompt of that length, or that has nowhere to write it."""
     with tempfile.TemporaryDirectory() as folder:
         used = side if side.name == OFF else dataclasses.replace(side, folder=pathlib.Path(folder))
-        with peer_sides.Server(used, length + 2 * DECODE_TOKENS, 1) as server:
-            decode_rate(server.url, prompt_of(WARM_UP, "first"))
-            plain = decode_rate(server.url, prompt_of(WARM_UP, f"plain {turn}"))
+        with peer_sides.Server(used, max(length, WARM_UP + DECODE_TOKENS) + SPARE, 1) as server:
+            first_token(used, server.url, prompt_of(WARM_UP, "first"))
             first_token(used, server.url, prompt_of(length, f"written {turn}"))
-            return {"decode": plain, "decode-writing": decode_rate(server.url, prompt_of(WARM_UP, f"writing {turn}"))}
+            before = files_written(server.url) if used.folder else 0
+            rate = decode_rate(server.url, prompt_of(WARM_UP, f"writing {turn}"))
+            if not used.folder:
+                return {"decode": rate}
+            files = files_written(server.url) - before
+    if files < FEWEST_FILES:
+        raise RuntimeError(f"{side.name} wrote {files} files, which is too few to say what writing costs")
+    return {"decode": rate, "files": files}
 
 
 def conversation_bytes(side) -> dict[str, float]:
@@ -191,7 +204,12 @@ def measure(arguments: argparse.Namespace, title: str, sides: list, take) -> pee
     return figures
 
 
-def make_sides(arguments: argparse.Namespace, name: str, programs: pathlib.Path) -> list:
+def make_own(arguments: argparse.Namespace, model: pathlib.Path) -> Redpoll:
+    return Redpoll(**vars(peers.make_redpoll(arguments, model)))
+
+
+def make_sides(arguments: argparse.Namespace, name: str) -> list:
+    programs = arguments.llama or peer_build.build(arguments.folder, arguments.isa)
     model, folder = peers.STARTER, arguments.folder / "models"
     folder.mkdir(parents=True, exist_ok=True)
     if name == "1b":
@@ -201,13 +219,16 @@ def make_sides(arguments: argparse.Namespace, name: str, programs: pathlib.Path)
     if "Q4_0" in arguments.formats:
         embedding = "q8_0" if name == "starter" else "q4_0"
         paths["Q4_0"] = peer_build.requantize(programs, paths["Q4_1"], folder / f"{name}.Q4_0.gguf", embedding)
-    ours = Redpoll(**vars(peers.make_redpoll(arguments, model)))
-    return [ours] + [LlamaCpp(programs, paths[form], arguments.threads, f"llama.cpp {form}", peers.plain_environment())
-                     for form in arguments.formats]  # fmt: skip
+    return [make_own(arguments, model)] + [
+        LlamaCpp(programs, paths[form], arguments.threads, f"llama.cpp {form}", peers.plain_environment())
+        for form in arguments.formats
+    ]
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What the prompt cache and its disk tier save on this machine.")
+    parser.add_argument("--only", type=peers.choices(PARTS), default=PARTS, metavar="PART,...",
+                        help="of " + ", ".join(PARTS) + "; the last two are of the starter")
     parser.add_argument("--models", type=peers.choices(list(MODELS)), default=["starter"], metavar="MODEL,...",
                         help="starter (the default) with a prompt of 4,000 tokens, 1b (random weights) with 13,000")
     parser.add_argument("--formats", type=peers.choices(list(FORMS)), default=list(FORMS), metavar="FORMAT,...",
@@ -217,36 +238,45 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure_own(arguments: argparse.Namespace, ours: Redpoll) -> tuple[peer_report.Figures, dict[str, float]]:
-    """What concerns Redpoll alone: speed beside itself, and memory."""
-    off = dataclasses.replace(ours, name=OFF)
-    decode = measure(arguments, "decode", [ours, off], lambda side, turn: take_decode(side, WRITTEN_PROMPT, turn))
-    return decode, conversation_bytes(ours)
+def measure_first_tokens(arguments: argparse.Namespace, name: str) -> tuple[dict, str]:
+    """As an object, and as a table."""
+    length, sides = arguments.prompt_tokens or MODELS[name], make_sides(arguments, name)
+    others = [side.name for side in sides[1:]]
+    figures = measure(arguments, name, sides, lambda side, turn: take_first_tokens(side, length, turn))
+    table = peer_report.table(FIRST_TOKEN, figures, others)
+    return ({"prompt_tokens": length} | peer_report.as_json(FIRST_TOKEN, figures, others),
+            f"\n{name}, a prompt of {length:,} tokens\n\n{table}")  # fmt: skip
+
+
+def measure_decode(arguments: argparse.Namespace, ours: Redpoll) -> tuple[dict, str]:
+    """Beside itself without the disk tier."""
+    sides = [ours, dataclasses.replace(ours, name=OFF)]
+    figures = measure(arguments, "decode", sides, lambda side, turn: take_decode(side, WRITTEN_PROMPT, turn))
+    return peer_report.as_json(DECODE, figures, [OFF]), "\n" + peer_report.table(DECODE, figures, [OFF])
 
 
 def main() -> int:
     arguments = parse_arguments()
     conditions = peers.describe(arguments)
     conditions.pop("mlx-lm")
-    programs = arguments.llama or peer_build.build(arguments.folder, arguments.isa)
     report = {"conditions": conditions, "models": {}}
-    if not arguments.json:
-        print("\n".join(f"{name}: {value}" for name, value in conditions.items()))
-    for name in arguments.models:
-        length = arguments.prompt_tokens or MODELS[name]
-        sides = make_sides(arguments, name, programs)
-        others = [side.name for side in sides[1:]]
-        figures = measure(arguments, name, sides, lambda side, turn: take_first_tokens(side, length, turn))
-        report["models"][name] = {"prompt_tokens": length} | peer_report.as_json(FIRST_TOKEN, figures, others)
+
+    def show(text: str) -> None:
         if not arguments.json:
-            table = peer_report.table(FIRST_TOKEN, figures, others)
-            print(f"\n{name}, a prompt of {length:,} tokens\n\n{table}", flush=True)
-        if name == "starter":
-            decode, memory = measure_own(arguments, sides[0])
-            report["decode"], report["conversations"] = peer_report.as_json(DECODE, decode, [OFF]), memory
-            if not arguments.json:
-                print("\n" + peer_report.table(DECODE, decode, [OFF]))
-                print(f"MB of conversations that begin with the same {SYSTEM_PROMPT:,} tokens: {memory}")
+            print(text, flush=True)
+
+    show("\n".join(f"{name}: {value}" for name, value in conditions.items()))
+    for name in arguments.models if "first-token" in arguments.only else []:
+        report["models"][name], table = measure_first_tokens(arguments, name)
+        show(table)
+    if "starter" in arguments.models:
+        ours = make_own(arguments, peers.STARTER)
+        if "decode" in arguments.only:
+            report["decode"], table = measure_decode(arguments, ours)
+            show(table)
+        if "conversations" in arguments.only:
+            report["conversations"] = conversation_bytes(ours)
+            show(f"MB of conversations that begin with the same {SYSTEM_PROMPT:,} tokens: {report['conversations']}")
     if arguments.json:
         print(json.dumps(report, indent=1))
     return 0

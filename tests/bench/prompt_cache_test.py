@@ -29,12 +29,16 @@ def test_a_server_that_kept_nothing_is_no_figure():
         prompt_cache.take_first_tokens(Forgetful(**vars(OURS)), 200, turn=0)
 
 
-def test_decode_is_measured_with_and_without_the_disk_tier(monkeypatch):
+def test_decode_is_measured_while_files_are_written(monkeypatch):
     monkeypatch.setattr(prompt_cache, "DECODE_TOKENS", 16)
     off = dataclasses.replace(OURS, name=prompt_cache.OFF)
-    for side in [OURS, off]:
-        values = prompt_cache.take_decode(side, 100, turn=0)
-        assert set(values) == {row.key for row in prompt_cache.DECODE} and min(values.values()) > 0
+    assert set(prompt_cache.take_decode(off, 100, turn=0)) == {"decode"}
+    with pytest.raises(RuntimeError, match="redpoll wrote [01] files, which is too few"):
+        prompt_cache.take_decode(OURS, 100, turn=0)  # which are no more
+    monkeypatch.setattr(prompt_cache, "FEWEST_FILES", 1)
+    monkeypatch.setattr(prompt_cache, "DECODE_TOKENS", 900)  # two seconds, or more
+    values = prompt_cache.take_decode(OURS, 600, turn=0)
+    assert set(values) == {row.key for row in prompt_cache.DECODE} and values["decode"] > 0 and values["files"] >= 1
 
 
 def test_sides_take_turns_in_alternating_order():

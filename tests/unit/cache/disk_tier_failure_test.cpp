@@ -7,9 +7,11 @@
 
 #include <csignal>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "base/descriptor.h"
+#include "base/log.h"
 #include "cache/disk_folder.h"
 #include "unit/cache/disk_tier_fixture.h"
 
@@ -26,9 +28,9 @@ int count_of(std::string_view text, std::string_view what) {
   return count;
 }
 
-void flip_bit(const fs::path& path, std::size_t offset) {
+void flip_bit(const fs::path& path, std::size_t offset, unsigned bit = 2) {
   std::string content = content_of(path);
-  content.at(offset) ^= 4;
+  content.at(offset) ^= static_cast<char>(1U << bit);
   set_content(path, content);
 }
 
@@ -113,6 +115,29 @@ TEST_F(DiskTierFailureTest, DamageIsCaughtWhenAFileIsRead) {
   EXPECT_EQ(tier_->stats().failed, 2U);
   write(*tier_, kText);
   expect_restored(*tier_, kText);
+}
+
+TEST_F(DiskTierFailureTest, AnyBitOfAPayloadThatIsFlippedIsCaught) {
+  configure_log({.level = LogLevel::kOff});  // hundreds of damaged files
+  constexpr std::size_t kPayload = 20'003;
+  std::vector<std::pair<std::size_t, unsigned>> flips;
+  for (unsigned bit = 0; bit < 8; ++bit) {
+    for (const std::size_t at : {std::size_t{0}, kPayload - 1}) flips.emplace_back(at, bit);
+  }
+  std::mt19937 random(11);
+  while (flips.size() < 300) flips.emplace_back(random() % kPayload, random() % 8);
+  tier_ = open();
+  const StoredHead head = heads_of({1})[0];
+  for (const auto& [at, bit] : flips) {
+    ASSERT_TRUE(tier_->write(head, payload_of(head, kPayload)) && flush(*tier_));
+    flip_bit(path_of(head), 4096 + at, bit);
+    const auto file = read(*tier_, head.kind, head.key);
+    ASSERT_FALSE(file) << "bit " << bit << " of byte " << at;
+    ASSERT_EQ(file.error().code, ErrorCode::kCorruptFile);
+    ASSERT_THAT(file.error().message, HasSubstr("the payload's checksum is wrong"));
+    ASSERT_FALSE(fs::exists(path_of(head)));
+  }
+  configure_log({});
 }
 
 TEST_F(DiskTierFailureTest, PayloadsAreCheckedOnlyIfAskedFor) {

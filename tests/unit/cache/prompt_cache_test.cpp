@@ -1,10 +1,9 @@
-// The prompt cache against a naive one, and its rules one by one.
+// The rules of the prompt cache one by one; prompt_cache_oracle_test.cpp has them all at once.
 #include "cache/prompt_cache.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 namespace redpoll::cache {
@@ -14,7 +13,6 @@ constexpr int kBlockTokens = 4;
 constexpr std::size_t kBlockBytes = 100;
 
 const std::vector<GroupPool> kFull = {{.num_blocks = 1000}};
-const std::vector<GroupPool> kWindowed = {{.num_blocks = 1000}, {.window = 10, .num_blocks = 1000}};
 const std::vector<GroupPool> kRecurrent = {{.num_blocks = 1000}, {.kind = CacheKind::kRecurrent, .num_blocks = 1000}};
 
 using Tokens = std::vector<TokenId>;
@@ -28,79 +26,6 @@ SequenceCache computed(CachePools& pools, int num_tokens, int chunk = 7) {
     cache.advance(step);
   }
   return cache;
-}
-
-/// Looks at every entry.
-class NaivePromptCache {
- public:
-  explicit NaivePromptCache(CachePools& pools) : pools_(pools) {}
-
-  [[nodiscard]] int find(const Tokens& tokens, int most) const {
-    int best = 0;
-    for (const auto& [own, cache] : entries_) {
-      const auto common = static_cast<int>(std::ranges::mismatch(own, tokens).in1 - own.begin());
-      const int wanted = std::min(common, most);
-      if (wanted > best && cache.can_resume_at(wanted)) best = wanted;
-    }
-    return best;
-  }
-  void insert(const Tokens& tokens) {
-    const int num_tokens = static_cast<int>(tokens.size());
-    if (num_tokens == 0 || find(tokens, num_tokens) == num_tokens) return;
-    SequenceCache cache = computed(pools_, num_tokens);
-    std::erase_if(entries_, [&](const auto& entry) {
-      return tokens.size() > entry.first.size() &&
-             std::ranges::equal(entry.first, std::span(tokens).first(entry.first.size())) &&
-             cache.can_resume_at(static_cast<int>(entry.first.size()));
-    });
-    entries_.emplace_back(tokens, std::move(cache));
-  }
-  [[nodiscard]] int num_entries() const { return static_cast<int>(entries_.size()); }
-  void clear() { entries_.clear(); }
-
- private:
-  CachePools& pools_;
-  std::vector<std::pair<Tokens, SequenceCache>> entries_;
-};
-
-class PromptCacheOracleTest : public testing::TestWithParam<std::vector<GroupPool>> {};
-INSTANTIATE_TEST_SUITE_P(Groups, PromptCacheOracleTest, testing::Values(kFull, kWindowed, kRecurrent));
-
-TEST_P(PromptCacheOracleTest, FindsWhatLookingAtEveryEntryFinds) {
-  CachePools pools(kBlockTokens, GetParam());
-  CachePools naive_pools(kBlockTokens, GetParam());
-  const std::vector<std::size_t> bytes(GetParam().size(), kBlockBytes);
-  PromptCache cache(pools, bytes, 1'000'000);
-  NaivePromptCache naive(naive_pools);
-  std::mt19937 random(7);
-  const auto below = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
-  std::vector<Tokens> seen = {{}};
-  for (int i = 0; i < 10'000; ++i) {
-    // Mostly the beginning of something that was there before, and then a few tokens of an alphabet of three.
-    Tokens tokens = seen[static_cast<std::size_t>(below(static_cast<int>(seen.size())))];
-    tokens.resize(static_cast<std::size_t>(below(static_cast<int>(tokens.size()) + 1)));
-    for (int more = below(12); more > 0; --more) tokens.push_back(below(3));
-    const int most = below(3) == 0 ? below(static_cast<int>(tokens.size()) + 1) : static_cast<int>(tokens.size());
-    ASSERT_EQ(cache.find(tokens, most), naive.find(tokens, most)) << "operation " << i;
-    if (const auto fork = cache.take(tokens, most)) {
-      ASSERT_EQ(fork->cache.num_computed(), naive.find(tokens, most));
-    }
-    if (below(3) == 0) {
-      cache.insert(tokens, computed(pools, static_cast<int>(tokens.size())));
-      naive.insert(tokens);
-      seen.push_back(tokens);
-    }
-    if (seen.size() > 60) {
-      cache.clear();
-      naive.clear();
-      seen = {{}};
-      ASSERT_EQ(pools.num_used(), 0);
-    }
-    ASSERT_EQ(cache.stats().entries, naive.num_entries()) << "operation " << i;
-    ASSERT_TRUE(cache.check_integrity());
-  }
-  EXPECT_GT(cache.stats().hits, 1000U);
-  EXPECT_GT(cache.stats().misses, 100U);
 }
 
 class PromptCacheTest : public testing::Test {
@@ -181,6 +106,21 @@ TEST(PromptCacheStateTest, AStateIsGoneOnFromAtItsOwnEndOnly) {
   cache.insert(Tokens{1, 2, 3}, computed(pools, 3));  // another place
   EXPECT_EQ(cache.stats().entries, 2);
   EXPECT_EQ(cache.find(Tokens{1, 2, 3, 9}, 3), 3);
+  EXPECT_EQ(cache.entry_of(Tokens{}), nullptr) << "of no tokens nothing is kept";
+}
+
+TEST_F(PromptCacheTest, BooksThatDoNotAddUpAreSeen) {
+  insert({1, 2, 3, 4, 5, 6});
+  ASSERT_TRUE(cache_.check_integrity());
+  const SequenceCache* entry = cache_.entry_of(Tokens{1, 2, 3, 4, 5, 6});
+  ASSERT_NE(entry, nullptr);
+  SequenceCache other = computed(pools_, 6);
+  std::swap(const_cast<SequenceCache&>(*entry), other);  // as many tokens, in blocks that have not been counted
+  const Status integrity = cache_.check_integrity();
+  ASSERT_FALSE(integrity);
+  EXPECT_THAT(integrity.error().message, testing::HasSubstr("block 0 of group 0: expected 0 entries"));
+  std::swap(const_cast<SequenceCache&>(*entry), other);
+  EXPECT_TRUE(cache_.check_integrity());
 }
 
 class Listener final : public PromptCacheObserver {

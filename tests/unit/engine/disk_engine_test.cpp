@@ -1,5 +1,6 @@
 // The disk tier in the engine: what was given up, or kept over a restart, is gone on from with the bits that computing
 // everything gives, whatever layers remember; and whatever becomes of the files, answers stay right.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -57,27 +58,50 @@ class DiskEngineTest : public testing::TestWithParam<DiskCase> {
   TemporaryFolder folder_;
 };
 
+/// For every kind of layer and every way to store keys and values.
+class DiskMatrixTest : public DiskEngineTest {
+ protected:
+  static Request request_of(int length) { return make_scored_request(make_prompt(length, length), kAnswer); }
+  /// Windows that have left nothing behind leave no snapshots: their cache is of the whole turn, and found if that is
+  /// what begins the next prompt.
+  static bool is_found_on_disk(int length) { return length + kAnswer - 1 > kWindow || !has_windows(); }
+
+  /// That the prompt cache holds of it and of its answer.
+  static std::size_t bytes_of_longest() {
+    EngineOptions options = options_with({}, 4 * kMiB);
+    options.ssd_cache.reset();
+    const auto engine = start(options);
+    (void)run(*engine, request_of(kLongest));
+    return engine->stats().prompt_cache.bytes;
+  }
+
+  static constexpr int kAnswer = 6;
+  static constexpr int kLongest = 69;
+};
+
 // Around the edges of blocks, runs and the goldens' windows of 20.
 constexpr int kLengths[] = {1, 2, 7, 8, 9, 15, 16, 17, 19, 20, 21, 31, 32, 33, 40, 64, 100};
 
-TEST_P(DiskEngineTest, ARestartLosesNothing) {
+TEST_P(DiskMatrixTest, MemoryAndARestartLoseNothing) {
   const auto cold = start_cold();
   std::vector<Collected> answers;
   {
     const auto first = start_with_disk();
-    for (const int length : kLengths)
-      answers.push_back(run(*first, make_scored_request(make_prompt(length, length), 6)));
+    for (const int length : kLengths) {
+      answers.push_back(run(*first, request_of(length)));
+      const Collected warm = run(*first, request_of(length));
+      ASSERT_NO_FATAL_FAILURE(expect_same(warm, answers.back())) << length;
+      EXPECT_EQ(warm.finishes[0]->cached_tokens, length - 1);
+    }
+    EXPECT_EQ(first->stats().ssd_cache->tier.restores, 0U);
   }
   const auto again = start_with_disk();
   for (std::size_t i = 0; i < std::size(kLengths); ++i) {
     const int length = kLengths[i];
-    const Request request = make_scored_request(make_prompt(length, length), 6);
-    ASSERT_NO_FATAL_FAILURE(expect_same(answers[i], run(*cold, request))) << length;
-    const Collected restored = run(*again, request);
+    ASSERT_NO_FATAL_FAILURE(expect_same(answers[i], run(*cold, request_of(length)))) << length;
+    const Collected restored = run(*again, request_of(length));
     ASSERT_NO_FATAL_FAILURE(expect_same(restored, answers[i])) << length;
-    // Windows that have left nothing behind leave no snapshots: their cache is of the whole turn, and found if that is
-    // what begins the next prompt.
-    if (length + 5 > kWindow || !has_windows()) {
+    if (is_found_on_disk(length)) {
       EXPECT_EQ(restored.finishes[0]->cached_tokens, length - 1);
     }
 
@@ -92,19 +116,32 @@ TEST_P(DiskEngineTest, ARestartLosesNothing) {
   EXPECT_EQ(again->stats().ssd_cache->tier.failed, 0U);
 }
 
-TEST_P(DiskEngineTest, WhatMemoryGivesUpIsOnDisk) {
+TEST_P(DiskMatrixTest, WhatMemoryGivesUpIsOnDisk) {
+  constexpr int kEdges[] = {7, 8, 9, 16, 19, 20, 21, 32, 33, 60, kLongest};
   const auto cold = start_cold();
-  const auto warm = start_with_disk(64 * 1024);  // far less than all of these take
-  for (int round = 0; round < 2; ++round) {
-    for (int i = 0; i < 10; ++i) {
-      const Request request = make_scored_request(make_prompt(60 + i, i), 8);
-      const Collected got = run(*warm, request);
-      wait_for_files(*warm);
-      ASSERT_NO_FATAL_FAILURE(expect_same(got, run(*cold, request))) << i;
-      if (round == 1) {
-        EXPECT_EQ(got.finishes[0]->cached_tokens, 59 + i);
-      }
+  const auto warm = start_with_disk(bytes_of_longest() * 3 / 2);
+  const auto is_in_memory = [&](int length) {
+    const auto explanation = warm->explain(make_prompt(length, length));
+    return !explanation || explanation->memory_tokens > 0;
+  };
+  for (const int length : kEdges) {
+    (void)run(*warm, request_of(length));
+    wait_for_files(*warm);
+  }
+  for (TokenId first = 34; std::ranges::any_of(kEdges, is_in_memory); ++first) {  // which none of them begins with
+    ASSERT_LT(first, 60) << "memory gives nothing up";
+    (void)run(*warm, make_request(make_prompt(60, first), 1));
+  }
+  wait_for_files(*warm);
+  EXPECT_EQ(warm->stats().ssd_cache->tier.dropped, 0U);
+  for (const int length : kEdges) {
+    ASSERT_FALSE(is_in_memory(length)) << length;
+    const Collected got = run(*warm, request_of(length));
+    ASSERT_NO_FATAL_FAILURE(expect_same(got, run(*cold, request_of(length)))) << length;
+    if (is_found_on_disk(length)) {
+      EXPECT_EQ(got.finishes[0]->cached_tokens, length - 1);
     }
+    wait_for_files(*warm);
   }
   const EngineStats stats = warm->stats();
   EXPECT_GT(stats.ssd_cache->tier.restores, 0U);
@@ -206,15 +243,32 @@ TEST_P(DiskEngineTest, DamageThatIsNotLookedForFailsOneRequestAtMost) {
   ASSERT_NO_FATAL_FAILURE(expect_same(run(*warm, request), run(*cold, request)));
 }
 
+using enum kernels::KvQuantization;
+
 INSTANTIATE_TEST_SUITE_P(Models, DiskEngineTest,
                          testing::Values(DiskCase{"llama_interleaved_linear_rope_4bit"},
                                          DiskCase{"gemma3_text_windows_4bit"}, DiskCase{"gemma4_shared_4bit"},
                                          DiskCase{"qwen3_5_4bit"}, DiskCase{"lfm2_4bit"}, DiskCase{"gpt_oss_mxfp4"},
-                                         DiskCase{"llama_interleaved_linear_rope_4bit", kernels::KvQuantization::k8},
-                                         DiskCase{"gemma3_text_windows_4bit", kernels::KvQuantization::k8},
-                                         DiskCase{"gemma3_text_windows_4bit", kernels::KvQuantization::k4},
-                                         DiskCase{"qwen3_5_4bit", kernels::KvQuantization::k8}),
+                                         DiskCase{"llama_interleaved_linear_rope_4bit", k8},
+                                         DiskCase{"gemma3_text_windows_4bit", k8},
+                                         DiskCase{"gemma3_text_windows_4bit", k4}, DiskCase{"qwen3_5_4bit", k8}),
                          case_name);
+
+std::vector<DiskCase> all_cases() {
+  std::vector<DiskCase> cases;
+  for (const char* model : {"llama_interleaved_linear_rope_4bit", "gemma3_text_windows_4bit", "gemma4_shared_4bit",
+                            "qwen3_5_4bit", "lfm2_4bit", "gpt_oss_mxfp4"}) {
+    for (const auto kv : {kOff, k8, k4}) cases.push_back({model, kv});
+  }
+  // Whose folders have a kv_config.json in which layers differ.
+  for (const char* model : {"llama_wide_heads_4bit", "gemma3_text_windows_4bit", "gemma4_wide_heads_4bit",
+                            "qwen3_5_wide_heads_4bit", "gpt_oss_wide_heads_mxfp4"}) {
+    cases.push_back({model, kConfig});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DiskMatrixTest, testing::ValuesIn(all_cases()), case_name);
 
 }  // namespace
 }  // namespace redpoll::engine

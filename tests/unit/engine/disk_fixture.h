@@ -46,7 +46,13 @@ inline EngineOptions options_with(const fs::path& directory, std::size_t prompt_
 
 /// A golden model with keys and values in these codes.
 inline std::string name_of_case(const std::string& model, kernels::KvQuantization kv) {
-  return model + (kv == kernels::KvQuantization::k8 ? "_q8" : kv == kernels::KvQuantization::k4 ? "_q4" : "");
+  switch (kv) {
+    case kernels::KvQuantization::kOff: return model;
+    case kernels::KvQuantization::k8: return model + "_q8";
+    case kernels::KvQuantization::k4: return model + "_q4";
+    case kernels::KvQuantization::kConfig: return model + "_config";
+  }
+  return model;
 }
 
 inline std::vector<fs::path> files_in(const fs::path& directory) {

@@ -94,11 +94,12 @@ TEST_P(PackedKvEngineTest, GivesTheSameBitsHoweverItIsScheduled) {
   EXPECT_TRUE(stats.kv_groups.size() > 1 || stats.preemptions > 0);
 }
 
+// Lengths around the edges of blocks and of the goldens' windows of 20.
 TEST_P(PackedKvEngineTest, WarmAndForkedAnswersHaveTheBitsOfColdOnes) {
   const auto cold = start({.max_batch = 2, .step_tokens = 13, .memory_budget_bytes = 64 * kMiB});
   const auto warm =
       start({.max_batch = 4, .step_tokens = 13, .memory_budget_bytes = 64 * kMiB, .prompt_cache_bytes = 4 * kMiB});
-  for (const int length : {1, 8, 9, 20, 21, 40}) {
+  for (const int length : {1, 7, 8, 9, 16, 19, 20, 21, 40}) {
     Request request = make_request(make_prompt(length, length), 6);
     request.num_top_logprobs = 2;
     const Collected want = run(*cold, request);

@@ -2,8 +2,10 @@
 // bits that computing everything gives, whatever layers remember.
 #include <mlx/device.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <random>
 #include <stdexcept>
 
 #include "checkpoint/checkpoint.h"
@@ -29,12 +31,14 @@ constexpr int kBlockTokens = 8;
 
 class PromptCacheEngineTest : public testing::TestWithParam<std::string> {
  protected:
-  static std::unique_ptr<Engine> start(std::size_t prompt_cache_bytes, int max_batch = 2, int context = 96) {
+  static std::unique_ptr<Engine> start(std::size_t prompt_cache_bytes, int max_batch = 2, int context = 96,
+                                       int step_tokens = 13) {
     const auto folder = std::filesystem::path(REDPOLL_TEST_DATA) / "golden" / "models" / GetParam();
     auto opened = checkpoint::open_checkpoint(folder);
     EXPECT_TRUE(opened) << opened.error().message;
+    opened->config.max_position_embeddings = std::max(opened->config.max_position_embeddings, context);
     return start_engine({.max_batch = max_batch,
-                         .step_tokens = 13,
+                         .step_tokens = step_tokens,
                          .block_tokens = kBlockTokens,
                          .context_length = context,
                          .memory_budget_bytes = 64 * kMiB,
@@ -86,17 +90,33 @@ TEST_P(PromptCacheEngineTest, ManyGoOnFromOnePromptAtATime) {
   }
 }
 
-// User case 55: a long turn and a short one after it, as chat templates write them: the same tokens up to where the
-// answer began.
+// User case 55: a long turn and a short one after it, with the answer's own tokens in between, or with others as chat
+// templates write what they have parsed.
 TEST_P(PromptCacheEngineTest, ASecondTurnComputesWhatIsNew) {
-  const auto warm = start(8 * kMiB, 2, 256);
-  const std::vector<TokenId> first_turn = make_prompt(200, 3);
+  constexpr int kFirstTurn = 8'000;
+  constexpr int kContext = 8'192;
+  constexpr int kStepTokens = 512;
+  const auto warm = start(32 * kMiB, 2, kContext, kStepTokens);
+  const auto cold = start(0, 1, kContext, kStepTokens);
+  std::mt19937 random(3);
+  const auto add_tokens = [&](std::vector<TokenId>& tokens, int count) {
+    for (; count > 0; --count) tokens.push_back(static_cast<TokenId>(random() % 64));
+  };
+  std::vector<TokenId> first_turn;
+  add_tokens(first_turn, kFirstTurn);
   const Collected answer = run(*warm, make_scored_request(first_turn, 8));
-  std::vector<TokenId> second_turn = first_turn;
-  for (const TokenId id : {9, 8, 7, 6, 5}) second_turn.push_back(id);  // not the answer's own tokens
-  const Collected next = run(*warm, make_scored_request(second_turn, 4));
-  ASSERT_FALSE(next.error);
-  EXPECT_GE(next.finishes[0]->cached_tokens, 199);
+  ASSERT_EQ(answer.finishes[0]->cached_tokens, 0);
+  const std::vector<TokenId> own = answer.ids();
+  for (const bool has_own_answer : {true, false}) {
+    std::vector<TokenId> second_turn = first_turn;
+    if (has_own_answer) second_turn.insert(second_turn.end(), own.begin(), own.end());
+    add_tokens(second_turn, 20);
+    const Collected next = run(*warm, make_scored_request(second_turn, 8));
+    ASSERT_NO_FATAL_FAILURE(expect_same(next, run(*cold, make_scored_request(second_turn, 8)))) << has_own_answer;
+    // All that has been computed, or all of the prompt but its last token.
+    EXPECT_GE(next.finishes[0]->cached_tokens, has_own_answer ? kFirstTurn + 7 : kFirstTurn - 1);
+    EXPECT_GE(next.finishes[0]->cached_tokens, static_cast<int>(second_turn.size()) * 95 / 100);
+  }
 }
 
 TEST_P(PromptCacheEngineTest, RoomIsMadeForWhoRuns) {
