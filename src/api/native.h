@@ -38,7 +38,7 @@ struct CacheExplanation {
   int cached_tokens = 0;
   int memory_tokens = 0;
   int disk_tokens = 0;
-  std::string stops_because;  // cache_off, end_of_prompt, different_token, no_snapshot, evicted, nothing_cached
+  std::string stops_because;  // "end_of_prompt", "different_token", ...: docs/prompt-cache.md
   std::string message;
   std::optional<TokenPiece> requested = std::nullopt;  // the token at which it stops
   std::optional<TokenPiece> cached = std::nullopt;     // different_token: the one that is cached there

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/token.h"
 
@@ -10,11 +11,18 @@ namespace redpoll::engine {
 
 enum class CacheStop {
   kOff,            // there is no prompt cache
+  kScoresPrompt,   // who wants its prompt's logprobs computes all of it
   kEndOfPrompt,    // everything but the last token, which is always computed
   kDifferent,      // what is cached goes on with another token
   kNoSnapshot,     // more is cached, but layers with windows or states can go on from few places only
   kEvicted,        // more was cached and has been given up
   kNothingCached,  // no prompt that begins so has been seen, or what is cached ends here
+};
+
+/// What decides how much a request takes from the prompt cache.
+struct CacheQuery {
+  std::vector<TokenId> prompt;
+  bool prompt_logprobs = false;
 };
 
 /// Numbers of tokens, from the prompt's first on.
