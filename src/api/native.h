@@ -43,6 +43,7 @@ struct CacheExplanation {
   std::optional<TokenPiece> requested = std::nullopt;  // the token at which it stops
   std::optional<TokenPiece> cached = std::nullopt;     // different_token: the one that is cached there
   std::string cache_namespace;                         // "": nothing is on disk
+  std::string other_namespace = {};                    // of files that hold more; "": that is not the reason
 };
 /// {"prompt_tokens", "cached_tokens", "memory_tokens", "disk_tokens", "stops_because", "message", "requested": {"id",
 /// "piece"}, ...}; what is absent is null.

@@ -49,6 +49,7 @@ class DiskIndex {
   void add(StoredHead head, std::uint64_t bytes, FileTime used_at);
   /// In place of all files of other fingerprints that it knew.
   void set_foreign(ForeignFiles files) { foreign_ = std::move(files); }
+  [[nodiscard]] const ForeignFiles& foreign() const { return foreign_; }
   /// A key that is not there is fine.
   void remove(const ContentKey& key);
   /// All files but those of other fingerprints.

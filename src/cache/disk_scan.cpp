@@ -137,10 +137,27 @@ Status DiskScan::look_at_foreign(const std::string& name, DiskChanges& changes) 
   ASSIGN_OR_RETURN(const DiskFolder::Listing listing, folder->list());
   discard_unfinished(*folder, listing);
   report_untrusted(*folder, listing);
+  std::vector<ContentKey> runs;
   for (const ListedFile& file : listing.files) {
     changes.foreign.add({.folder = name, .name = file.name, .bytes = file.bytes}, file.used_at);
+    const std::optional<ParsedName> parsed = parse_file_name(file.name);
+    if (parsed && parsed->kind == StoredKind::kRun) runs.push_back(parsed->key);  // in order, as their names are
   }
+  if (runs.empty()) return {};
+  const auto keys = run_keys_of(*folder, file_name(StoredKind::kRun, runs.front()));
+  if (keys) changes.foreign.add_runs(name, *keys, std::move(runs));
   return {};
+}
+
+/// The header of any run says it, once and for all.
+std::optional<RunKeys> DiskScan::run_keys_of(const DiskFolder& folder, const std::string& run) {
+  const std::string name = folder.path().filename().string();
+  if (const auto known = run_keys_.find(name); known != run_keys_.end()) return known->second;
+  const auto header = folder.read_header(run);
+  if (!header || header->head.tokens.empty()) return std::nullopt;
+  const RunKeys keys{.root = root_key(header->fingerprint), .run_tokens = static_cast<int>(header->head.tokens.size())};
+  run_keys_.emplace(name, keys);
+  return keys;
 }
 
 /// At the start only: a writer that has made its file and not locked it yet would find it locked.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -59,6 +61,7 @@ class DiskScan {
  private:
   [[nodiscard]] Status look_at_own(std::span<const DiskIndex::Known> known, DiskChanges& changes);
   [[nodiscard]] Status look_at_foreign(const std::string& name, DiskChanges& changes);
+  [[nodiscard]] std::optional<RunKeys> run_keys_of(const DiskFolder& folder, const std::string& run);
   void add(const DiskFolder& folder, const ListedFile& file, DiskChanges& changes);
   void discard_unfinished(const DiskFolder& folder, const DiskFolder::Listing& listing) const;
   void report_untrusted(const DiskFolder& folder, const DiskFolder::Listing& listing);
@@ -67,8 +70,9 @@ class DiskScan {
   DiskTierOptions options_;
   std::string folder_;  // of the fingerprint, in the directory
   bool is_starting_ = false;
-  std::set<std::string> reported_;  // what was wrong in the last look
-  std::set<std::string> seen_;      // and is in this one
+  std::map<std::string, RunKeys> run_keys_;  // of other fingerprints, by folder
+  std::set<std::string> reported_;           // what was wrong in the last look
+  std::set<std::string> seen_;               // and is in this one
 };
 
 }  // namespace redpoll::cache

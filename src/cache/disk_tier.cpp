@@ -65,6 +65,11 @@ DiskTier::Match DiskTier::find(std::span<const TokenId> tokens, int most) const 
   return shared_->index.find(tokens, most);
 }
 
+ForeignFiles::Beginning DiskTier::find_elsewhere(std::span<const TokenId> tokens) const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->index.foreign().longest_beginning(tokens);
+}
+
 bool DiskTier::holds(StoredKind kind, const ContentKey& key) const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->index.holds(kind, key) || shared_->queued.contains(key);

@@ -73,6 +73,9 @@ class DiskTier {
   using Match = DiskMatch;
   /// What is on disk of the longest beginning of the tokens, `most` of them at most, that can be resumed.
   [[nodiscard]] Match find(std::span<const TokenId> tokens, int most) const;
+  /// Which other fingerprint has most of the tokens on disk: where this one finds nothing, they were computed by
+  /// another model or with other options. Whole runs only.
+  [[nodiscard]] ForeignFiles::Beginning find_elsewhere(std::span<const TokenId> tokens) const;
   /// On disk, or on its way there.
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
   /// A folder was in the file's place when that was last looked at, which is done again for whoever asks.

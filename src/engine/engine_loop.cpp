@@ -235,6 +235,7 @@ CacheExplanation EngineLoop::explain(const CacheQuery& query) {
     if (cached == most) return CacheStop::kEndOfPrompt;
     if (std::min(beginning.num_common, most) > cached) return CacheStop::kNoSnapshot;
     if (std::min(beginning.num_evicted, most) > cached) return CacheStop::kEvicted;
+    if (std::min(explanation.other_tokens, most) > cached) return CacheStop::kOtherNamespace;
     if (beginning.num_common == cached && beginning.next) return CacheStop::kDifferent;
     return CacheStop::kNothingCached;
   };

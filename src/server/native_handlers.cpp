@@ -88,7 +88,8 @@ StopText text_of(const engine::CacheExplanation& found) {
       return {"prompt_logprobs", "who wants the prompt's logprobs computes all of it, whatever is cached"};
     case engine::CacheStop::kEndOfPrompt:
       if (found.prompt_tokens == 1) {
-        return {"end_of_prompt", "the prompt has one token; the last one is always computed, so nothing could be cached"};
+        return {"end_of_prompt",
+                "the prompt has one token; the last one is always computed, so nothing could be cached"};
       }
       return {"end_of_prompt", "all but the last token, which is always computed, is cached"};
     case engine::CacheStop::kDifferent: return {"different_token", "what is cached goes on with another token there"};
@@ -99,6 +100,11 @@ StopText text_of(const engine::CacheExplanation& found) {
           "last of them"};
     case engine::CacheStop::kEvicted:
       return {"evicted", "more was cached and has been given up: see --prompt-cache and --ssd-cache"};
+    case engine::CacheStop::kOtherNamespace:
+      return {
+          "other_namespace",
+          "more was computed with another model file, other options such as --kv-quant, or another build: its files "
+          "are of 'other_namespace', which this server cannot use"};
     case engine::CacheStop::kNothingCached: break;
   }
   return {"nothing_cached", "no prompt that goes on so has been seen"};
@@ -118,6 +124,7 @@ Result<http::Response> explain(const AppContext& context, const json::value& bod
                                     .stops_because = std::string(stop.name),
                                     .message = std::string(stop.message),
                                     .cache_namespace = found.cache_namespace};
+  if (found.stop == engine::CacheStop::kOtherNamespace) explanation.other_namespace = found.other_namespace;
   const auto next = static_cast<std::size_t>(found.cached_tokens());
   if (next < ids.size()) explanation.requested = piece(ids[next]);
   if (found.cached_token) explanation.cached = piece(*found.cached_token);

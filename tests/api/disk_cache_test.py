@@ -336,6 +336,28 @@ def test_a_folder_that_is_cleared_meanwhile_is_written_anew(tmp_path):
         assert ask(http, prompt) == (cold, len(prompt) - 1)
 
 
+def test_what_was_computed_with_other_options_is_explained(tmp_path):
+    flags = ["--context-length", "1024", "--ssd-cache", str(tmp_path)]
+    prompt = random_prompt(RUN + 40, 1, STARTER_TOKENS)
+
+    def explained(http: httpx.Client) -> dict:
+        return http.post("/v1/cache/explain", json={"prompt": prompt}).raise_for_status().json()
+
+    with served(*flags) as (http, server):
+        assert (explained(http)["stops_because"], explained(http)["other_namespace"]) == ("nothing_cached", None)
+        ask(http, prompt)
+        stop(server)
+    [folder] = tmp_path.iterdir()
+    with served(*flags, "--kv-quant", "8") as (http, _):
+        found = explained(http)
+        assert (found["stops_because"], found["cached_tokens"]) == ("other_namespace", 0)
+        assert found["other_namespace"] == folder.name != found["namespace"]
+        assert "--kv-quant" in found["message"]
+        assert ask(http, prompt)[1] == 0
+        found = explained(http)
+        assert (found["stops_because"], found["other_namespace"]) == ("end_of_prompt", None)
+
+
 def test_what_does_not_fit_in_memory_is_refused_with_numbers_and_what_does_not_fit_now_waits():  # 60
     small = ["--max-batch", "4", "--step-tokens", "64", "--prompt-cache", "0", "--memory-budget", "0.14"]
     with served(*small) as (http, _):

@@ -317,7 +317,10 @@ SsdCacheStats DiskTraffic::stats() const {
 
 void DiskTraffic::explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const {
   explanation.disk_tokens = tier_->find(prompt, static_cast<int>(prompt.size()) - 1).num_tokens;
-  explanation.cache_namespace = fingerprint_.substr(0, 16);
+  explanation.cache_namespace = cache::folder_name(fingerprint_);
+  const cache::ForeignFiles::Beginning other = tier_->find_elsewhere(prompt);
+  explanation.other_namespace = other.folder;
+  explanation.other_tokens = other.num_tokens;
 }
 
 }  // namespace redpoll::engine

@@ -96,5 +96,30 @@ TEST_F(DiskSharedTest, WhatOneServerComputesAnotherReads) {
   EXPECT_EQ(stats(*second).tier.spills, 0U);
 }
 
+TEST_F(DiskSharedTest, WhatAnotherNamespaceHasIsExplained) {
+  const std::vector<TokenId> prompt = make_prompt(kPrompt, 3);
+  const auto explain = [&](Engine& engine) { return *engine.explain({.prompt = prompt}); };
+  EngineOptions options = options_with(folder_.path(), kMiB);
+  options.ssd_cache->run_blocks = 2 * kRunBlocks;  // whose runs are of 32 tokens
+  std::string other;
+  {
+    const auto before = start_engine(options, scripted_with_identity({}));
+    other = explain(*before).cache_namespace;
+    EXPECT_EQ(explain(*before).stop, CacheStop::kNothingCached);
+    (void)ask(*before, 3);
+  }
+  const auto engine = start();
+  EXPECT_EQ(explain(*engine).stop, CacheStop::kOtherNamespace);
+  EXPECT_EQ(explain(*engine).other_namespace, other);
+  EXPECT_EQ(explain(*engine).other_tokens, 3 * 32);
+  EXPECT_NE(explain(*engine).cache_namespace, other);
+  EXPECT_EQ(explain(*engine).cached_tokens(), 0);
+  (void)ask(*engine, 9);  // begins with another token
+  EXPECT_EQ(explain(*engine).stop, CacheStop::kOtherNamespace);
+  EXPECT_EQ(explain(*engine).cached_token, std::nullopt);
+  (void)ask(*engine, 3);
+  EXPECT_EQ(explain(*engine).stop, CacheStop::kEndOfPrompt);
+}
+
 }  // namespace
 }  // namespace redpoll::engine
