@@ -109,8 +109,11 @@ std::string format_explanation(const CacheExplanation& explanation) {
   out["message"] = explanation.message;
   out["requested"] = piece_json(explanation.requested);
   out["cached"] = piece_json(explanation.cached);
-  out["namespace"] =
-      explanation.cache_namespace.empty() ? json::value(nullptr) : json::value(explanation.cache_namespace);
+  const auto name_json = [](const std::string& name) {
+    return name.empty() ? json::value(nullptr) : json::value(name);
+  };
+  out["namespace"] = name_json(explanation.cache_namespace);
+  out["other_namespace"] = name_json(explanation.other_namespace);
   return dump_json(std::move(out));
 }
 

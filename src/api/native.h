@@ -38,11 +38,12 @@ struct CacheExplanation {
   int cached_tokens = 0;
   int memory_tokens = 0;
   int disk_tokens = 0;
-  std::string stops_because;  // cache_off, end_of_prompt, different_token, no_snapshot, evicted, nothing_cached
+  std::string stops_because;  // "end_of_prompt", "different_token", ...: docs/prompt-cache.md
   std::string message;
   std::optional<TokenPiece> requested = std::nullopt;  // the token at which it stops
   std::optional<TokenPiece> cached = std::nullopt;     // different_token: the one that is cached there
   std::string cache_namespace;                         // "": nothing is on disk
+  std::string other_namespace = {};                    // of files that hold more; "": that is not the reason
 };
 /// {"prompt_tokens", "cached_tokens", "memory_tokens", "disk_tokens", "stops_because", "message", "requested": {"id",
 /// "piece"}, ...}; what is absent is null.

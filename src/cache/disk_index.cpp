@@ -45,12 +45,6 @@ void DiskIndex::add(StoredHead head, std::uint64_t bytes, FileTime used_at) {
   if (parent != entries_.end()) leaves_.erase({parent->second.used_at, parent->first});
 }
 
-void DiskIndex::add_foreign(DiskFile file, FileTime used_at) {
-  const std::uint64_t bytes = file.bytes;
-  foreign_.emplace(used_at, std::move(file));
-  bytes_ += bytes;
-}
-
 void DiskIndex::remove(const ContentKey& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
@@ -78,11 +72,20 @@ void DiskIndex::erase(std::map<ContentKey, Entry>::iterator entry) {
 }
 
 void DiskIndex::clear() {
-  for (const auto& [key, entry] : entries_) bytes_ -= entry.bytes;
+  bytes_ = 0;
   children_.clear();
   leaves_.clear();
   touched_.clear();
   entries_.clear();
+}
+
+std::vector<DiskIndex::Known> DiskIndex::known() const {
+  std::vector<Known> known;
+  known.reserve(entries_.size());
+  for (const auto& [key, entry] : entries_) {
+    known.push_back({.key = key, .kind = entry.head.kind, .bytes = entry.bytes, .used_at = entry.used_at});
+  }
+  return known;
 }
 
 bool DiskIndex::holds(StoredKind kind, const ContentKey& key) const {
@@ -198,13 +201,22 @@ void DiskIndex::touch(const ContentKey& key, FileTime now) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   last_use_ = std::max(now, last_use_ + 1);
-  auto leaf = leaves_.extract({found->second.used_at, key});
-  found->second.used_at = last_use_;
-  if (leaf) {
-    leaf.value() = {last_use_, key};
-    leaves_.insert(std::move(leaf));
-  }
+  set_used_at(found->second, last_use_);
   touched_.insert(key);
+}
+
+/// Takes no memory.
+void DiskIndex::set_used_at(Entry& entry, FileTime used_at) {
+  auto leaf = leaves_.extract({entry.used_at, entry.head.key});
+  entry.used_at = used_at;
+  if (!leaf) return;
+  leaf.value() = {used_at, entry.head.key};
+  leaves_.insert(std::move(leaf));
+}
+
+void DiskIndex::touch_elsewhere(const ContentKey& key, FileTime used_at) {
+  const auto found = entries_.find(key);
+  if (found != entries_.end() && found->second.used_at < used_at) set_used_at(found->second, used_at);
 }
 
 void DiskIndex::touch(const DiskMatch& match, FileTime now) {
@@ -231,13 +243,8 @@ std::vector<DiskIndex::Use> DiskIndex::take_uses(std::size_t most) {
 std::optional<DiskFile> DiskIndex::take_oldest(const ContentKey& kept) {
   auto leaf = leaves_.begin();
   if (leaf != leaves_.end() && leaf->second == kept) ++leaf;
-  const auto foreign = foreign_.begin();
-  if (foreign != foreign_.end() && (leaf == leaves_.end() || foreign->first < leaf->first)) {
-    DiskFile file = std::move(foreign->second);
-    foreign_.erase(foreign);
-    bytes_ -= file.bytes;
-    return file;
-  }
+  const std::optional<FileTime> foreign = foreign_.oldest_use();
+  if (foreign && (leaf == leaves_.end() || *foreign < leaf->first)) return foreign_.take_oldest();
   if (leaf == leaves_.end()) return std::nullopt;
   const ContentKey key = leaf->second;
   const Entry& entry = entries_.at(key);

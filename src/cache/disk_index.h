@@ -17,6 +17,7 @@
 
 #include "base/token.h"
 #include "cache/disk_format.h"
+#include "cache/foreign_files.h"
 
 namespace redpoll::cache {
 
@@ -29,13 +30,6 @@ struct DiskMatch {
   /// anywhere, these may be more than num_tokens: of the last file, a run or a snapshot, a beginning may be of use
   /// alone.
   std::vector<TokenId> tokens;
-};
-
-/// A file by its place in the directory of the disk tier.
-struct DiskFile {
-  std::string folder;
-  std::string name;
-  std::uint64_t bytes = 0;
 };
 
 struct DiskIndexOptions {
@@ -53,13 +47,22 @@ class DiskIndex {
 
   /// A file that was found. One of the same key is replaced.
   void add(StoredHead head, std::uint64_t bytes, FileTime used_at);
-  /// A file of another fingerprint.
-  void add_foreign(DiskFile file, FileTime used_at);
+  /// In place of all files of other fingerprints that it knew.
+  void set_foreign(ForeignFiles files) { foreign_ = std::move(files); }
+  [[nodiscard]] const ForeignFiles& foreign() const { return foreign_; }
   /// A key that is not there is fine.
   void remove(const ContentKey& key);
   /// All files but those of other fingerprints.
   void clear();
 
+  struct Known {
+    ContentKey key{};
+    StoredKind kind = StoredKind::kRun;
+    std::uint64_t bytes = 0;
+    FileTime used_at = 0;
+  };
+  /// All files but those of other fingerprints, by their keys.
+  [[nodiscard]] std::vector<Known> known() const;
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
   /// Whether a file with this parent could be found.
   [[nodiscard]] bool can_be_found(const ContentKey& parent) const;
@@ -70,6 +73,8 @@ class DiskIndex {
   void touch(const DiskMatch& match, FileTime now);
   /// The same for a file and all that it builds on.
   void touch_chain(const ContentKey& key, FileTime now);
+  /// By another server, whose time the file has: nothing that `take_uses` would return.
+  void touch_elsewhere(const ContentKey& key, FileTime used_at);
   struct Use {
     StoredKind kind = StoredKind::kRun;
     ContentKey key{};
@@ -85,7 +90,7 @@ class DiskIndex {
   [[nodiscard]] std::optional<DiskFile> take_oldest(const ContentKey& kept);
 
   [[nodiscard]] int num_entries() const { return static_cast<int>(entries_.size()); }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_ + foreign_.bytes(); }
 
  private:
   struct Entry {
@@ -116,6 +121,7 @@ class DiskIndex {
   [[nodiscard]] static const Entry* nearest(const SortedByTokens& entries, std::span<const TokenId> tokens);
   [[nodiscard]] static const Entry* longest_beginning(const SortedByTokens& entries, std::span<const TokenId> tokens);
   void touch(const ContentKey& key, FileTime now);
+  void set_used_at(Entry& entry, FileTime used_at);
   void erase(std::map<ContentKey, Entry>::iterator entry);
 
   DiskIndexOptions options_;
@@ -124,9 +130,9 @@ class DiskIndex {
   std::map<ContentKey, Entry> entries_;
   std::map<ContentKey, Children> children_;  // by parent; those without any are not there
   std::set<Leaf> leaves_;
-  std::multimap<FileTime, DiskFile> foreign_;
+  ForeignFiles foreign_;
   std::set<ContentKey> touched_;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_ = 0;  // of entries_
   FileTime last_use_ = 0;
 };
 

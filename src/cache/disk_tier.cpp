@@ -21,9 +21,12 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, std::f
                                .run_tokens = options.run_tokens,
                                .runs_have_data = options.runs_have_data,
                                .can_resume_anywhere = options.can_resume_anywhere};
-  ASSIGN_OR_RETURN(DiskIndex index, scan_directory(options.directory, books, options.max_file_bytes));
+  DiskScan scan(options);
+  ASSIGN_OR_RETURN(DiskChanges found, scan.start());
+  DiskIndex index(books);
+  std::move(found).apply_to(index);
   auto shared = std::make_shared<DiskShared>(std::move(options), std::move(index));
-  auto worker = std::make_unique<DiskWorker>(shared, std::move(on_change));
+  auto worker = std::make_unique<DiskWorker>(shared, std::move(scan), std::move(on_change));
   // What was here before may be more than is allowed now.
   static_cast<void>(worker->make_room({}, 0));
   std::thread thread([own = std::move(worker)] { own->run(); });
@@ -60,6 +63,11 @@ DiskTier::~DiskTier() {
 DiskTier::Match DiskTier::find(std::span<const TokenId> tokens, int most) const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->index.find(tokens, most);
+}
+
+ForeignFiles::Beginning DiskTier::find_elsewhere(std::span<const TokenId> tokens) const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->index.foreign().longest_beginning(tokens);
 }
 
 bool DiskTier::holds(StoredKind kind, const ContentKey& key) const {
@@ -140,6 +148,13 @@ void DiskTier::give_back(Payload payload) noexcept {
 std::size_t DiskTier::queued_bytes() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->queued_bytes;
+}
+
+bool DiskTier::look_again(Clock::TimePoint deadline) {
+  std::unique_lock lock(shared_->mutex);
+  const std::uint64_t wanted = ++shared_->num_looks_wanted;
+  shared_->work.notify_one();
+  return shared_->looked.wait_until(lock, deadline, [&] { return shared_->num_looks_done >= wanted; });
 }
 
 bool DiskTier::flush(Clock::TimePoint deadline) {

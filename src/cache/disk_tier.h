@@ -4,9 +4,11 @@
 // out of the cache or will copy in; knows neither blocks nor the prompt cache's tree.
 //
 // Nothing of it may ever fail a request: what cannot be read is a miss, what cannot be written is dropped, and a log
-// line says so once. Several servers may use one directory.
+// line says so once. Several servers may use one directory, and anybody may remove files there: the thread looks at it
+// again and again, so that each finds what the others have written and max_bytes holds for all of them together.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -36,6 +38,8 @@ struct DiskTierOptions {
   bool runs_have_data = true;               // a group sees all tokens
   bool can_resume_anywhere = true;          // no windows, no states; only with runs_have_data
   std::size_t max_queued_bytes = 0;         // memory of payloads that wait to be written and of spare ones
+  /// What others do to the directory is known after so long, or, where looking takes more than a tenth of that, later.
+  std::chrono::milliseconds look_interval{5'000};
 };
 
 struct DiskTierStats {
@@ -56,8 +60,9 @@ struct DiskShared;
 class DiskTier {
  public:
   /// Reads the headers of all files of the fingerprint, removes what is damaged, foreign or half written, and starts
-  /// the thread. `on_change` is called on that thread whenever a read has completed or a write has left the queue; it
-  /// must not call back. An Error when the directory cannot be made, listed, written to or trusted: see DiskFolder.
+  /// the thread. `on_change` is called on that thread whenever a read has completed, a write has left the queue or
+  /// others have added or removed files; it must not call back. An Error when the directory cannot be made, listed,
+  /// written to or trusted: see DiskFolder.
   [[nodiscard]] static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, std::function<void()> on_change);
   /// Waits for the file that is being read or written, but only for a second: a disk that does not answer keeps its
   /// thread, which ends when it does. What is queued is lost, so `flush` first. `on_change` is not called any more.
@@ -68,6 +73,9 @@ class DiskTier {
   using Match = DiskMatch;
   /// What is on disk of the longest beginning of the tokens, `most` of them at most, that can be resumed.
   [[nodiscard]] Match find(std::span<const TokenId> tokens, int most) const;
+  /// Which other fingerprint has most of the tokens on disk: where this one finds nothing, they were computed by
+  /// another model or with other options. Whole runs only.
+  [[nodiscard]] ForeignFiles::Beginning find_elsewhere(std::span<const TokenId> tokens) const;
   /// On disk, or on its way there.
   [[nodiscard]] bool holds(StoredKind kind, const ContentKey& key) const;
   /// A folder was in the file's place when that was last looked at, which is done again for whoever asks.
@@ -97,6 +105,8 @@ class DiskTier {
   void give_back(Payload payload) noexcept;
   /// Memory of payloads waiting to be written, the one being written included.
   [[nodiscard]] std::size_t queued_bytes() const;
+  /// Looks at once for what others have done to the directory, and waits for that; false if the deadline comes first.
+  [[nodiscard]] bool look_again(Clock::TimePoint deadline);
   /// Waits until all writes are done; false if the deadline comes first.
   [[nodiscard]] bool flush(Clock::TimePoint deadline);
   [[nodiscard]] DiskTierStats stats() const;

@@ -1,5 +1,7 @@
 #include "cache/disk_worker.h"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <optional>
@@ -13,6 +15,9 @@ namespace {
 
 // Times of use that are written before the thread looks for something more urgent.
 constexpr std::size_t kUsesAtOnce = 64;
+
+// So many times what a look took pass before the next one.
+constexpr int kRestAfterLook = 10;
 
 std::uint64_t file_bytes(const StoredHead& head, std::size_t payload_bytes) {
   return std::uint64_t{header_bytes(head)} + payload_bytes;
@@ -47,18 +52,20 @@ auto attempt(const Job& job) noexcept -> decltype(job()) {
 
 }  // namespace
 
-DiskWorker::DiskWorker(std::shared_ptr<DiskShared> shared, std::function<void()> on_change)
+DiskWorker::DiskWorker(std::shared_ptr<DiskShared> shared, DiskScan scan, std::function<void()> on_change)
     : shared_(std::move(shared)),
       on_change_(std::move(on_change)),
-      folder_(folder_name(shared_->options.fingerprint)) {}
+      folder_(folder_name(shared_->options.fingerprint)),
+      scan_(std::move(scan)),
+      looked_at_(std::chrono::steady_clock::now()) {}
 
 void DiskWorker::run() noexcept {
   DiskShared& shared = *shared_;
   std::unique_lock lock(shared.mutex);
   for (;;) {
-    shared.work.wait(lock, [&] {
+    shared.work.wait_until(lock, next_look(), [&] {
       return shared.stopping || !shared.reads.empty() || !shared.writes.empty() || shared.looks_at_blocked ||
-             shared.index.has_uses();
+             shared.wants_look() || shared.index.has_uses();
     });
     if (shared.stopping) break;
     if (!shared.reads.empty()) {
@@ -70,6 +77,9 @@ void DiskWorker::run() noexcept {
       shared.restored.splice(shared.restored.end(), job);
       lock.unlock();
       call_back();
+    } else if (shared.wants_look() || std::chrono::steady_clock::now() >= next_look()) {
+      lock.unlock();
+      look_again();
     } else if (!shared.writes.empty()) {
       DiskShared::WriteJob& job = shared.writes.front();  // stays where it is when others are put behind it
       lock.unlock();
@@ -206,6 +216,49 @@ void DiskWorker::look_at_blocked() noexcept {
   }));
 }
 
+/// Before something is written as often as that costs no more than a tenth of the time: what others write meanwhile is
+/// beyond max_bytes.
+Clock::TimePoint DiskWorker::next_look() const {
+  const auto rest = kRestAfterLook * look_took_;
+  return looked_at_ + (shared_->writes.empty() ? std::max<decltype(rest)>(shared_->options.look_interval, rest) : rest);
+}
+
+/// For what others have done to the directory, which may be more than it should hold now. Where that cannot be seen,
+/// what was known stays.
+void DiskWorker::look_again() noexcept {
+  const Clock::TimePoint started_at = std::chrono::steady_clock::now();
+  std::uint64_t num_wanted = 0;
+  bool is_news = false;
+  const Status looked = attempt([&]() -> Status {
+    std::vector<DiskIndex::Known> known;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      num_wanted = shared_->num_looks_wanted;
+      known = shared_->index.known();
+    }
+    ASSIGN_OR_RETURN(DiskChanges changes, scan_.look(known));
+    {
+      const std::lock_guard lock(shared_->mutex);
+      DiskIndex& index = shared_->index;
+      const auto sizes = [&index] { return std::pair(index.num_entries(), index.bytes()); };
+      const auto before = sizes();
+      std::move(changes).apply_to(index);
+      is_news = sizes() != before;
+    }
+    static_cast<void>(make_room({}, 0));
+    return {};
+  });
+  note(looks_, looked);
+  looked_at_ = std::chrono::steady_clock::now();
+  look_took_ = looked_at_ - started_at;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->num_looks_done = num_wanted;
+    shared_->looked.notify_all();
+  }
+  if (is_news) call_back();
+}
+
 bool DiskWorker::make_room(const ContentKey& kept, std::uint64_t bytes) {
   for (;;) {
     std::optional<DiskFile> file;
@@ -230,6 +283,7 @@ void DiskWorker::remove_evicted(const DiskFile& file) {
 
 /// The next of them. What fails is not tried again: at worst a restart knows less.
 void DiskWorker::write_uses() noexcept {
+  bool is_news = false;
   const Status written = attempt([&]() -> Status {
     std::vector<DiskIndex::Use> uses;
     {
@@ -242,9 +296,11 @@ void DiskWorker::write_uses() noexcept {
       if (status || status.error().code != ErrorCode::kNotFound) continue;
       const std::lock_guard lock(shared_->mutex);
       shared_->index.remove(use.key);
+      is_news = true;
     }
     return {};
   });
+  if (is_news) call_back();
   if (!written && written.error().code == ErrorCode::kUnavailable) {
     const std::lock_guard lock(shared_->mutex);
     shared_->index.drop_uses();
@@ -252,7 +308,7 @@ void DiskWorker::write_uses() noexcept {
 }
 
 void DiskWorker::note(Notice& notice, const Status& status) const noexcept {
-  const bool is_news = !status && !notice.is_failing;
+  const bool is_news = notice.is_failing != !status;
   notice.is_failing = !status;
   if (!is_news) return;
   {
@@ -260,7 +316,11 @@ void DiskWorker::note(Notice& notice, const Status& status) const noexcept {
     if (shared_->is_left_behind) return;  // the program may be ending
   }
   static_cast<void>(attempt([&]() -> Status {
-    log_warn(notice.message, {{"why", status.error().message}});
+    if (status) {
+      log_info(notice.works_again);
+    } else {
+      log_warn(notice.message, {{"why", status.error().message}});
+    }
     return {};
   }));
 }

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "cache/disk_folder.h"
 #include "cache/disk_index.h"
+#include "cache/disk_scan.h"
 #include "cache/disk_tier.h"
 
 namespace redpoll::cache {
@@ -45,6 +46,7 @@ struct DiskShared {
   DiskShared(DiskTierOptions tier_options, DiskIndex tier_index)
       : options(std::move(tier_options)), verifies(options.verify), index(std::move(tier_index)) {}
   [[nodiscard]] std::uint64_t max_file_bytes() const { return std::min(options.max_file_bytes, options.max_bytes); }
+  [[nodiscard]] bool wants_look() const { return num_looks_wanted > num_looks_done; }  // with the mutex locked
 
   const DiskTierOptions options;
   std::atomic<bool> verifies;  // payloads
@@ -53,6 +55,7 @@ struct DiskShared {
   mutable std::mutex mutex;  // guards everything below, but for the last two
   std::condition_variable work;
   std::condition_variable written;
+  std::condition_variable looked;
   std::condition_variable ended;
   DiskIndex index;
   // A job is a node of these from its question to its answer, so that answering takes no memory.
@@ -63,6 +66,8 @@ struct DiskShared {
   std::size_t queued_bytes = 0;              // their memory
   std::map<ContentKey, StoredKind> blocked;  // folders were in the place of these files when they were to be written
   bool looks_at_blocked = false;             // the thread shall look whether they still are
+  std::uint64_t num_looks_wanted = 0;        // at once, for what others have done to the directory
+  std::uint64_t num_looks_done = 0;          // of these: begun after they were wanted, and over
   DiskTierStats stats;                       // but for what the index knows
   bool stopping = false;
   bool is_left_behind = false;  // the tier is gone
@@ -74,7 +79,8 @@ struct DiskShared {
 
 class DiskWorker {
  public:
-  DiskWorker(std::shared_ptr<DiskShared> shared, std::function<void()> on_change);
+  /// `scan` has started.
+  DiskWorker(std::shared_ptr<DiskShared> shared, DiskScan scan, std::function<void()> on_change);
 
   /// The thread, until it shall stop.
   void run() noexcept;
@@ -83,17 +89,21 @@ class DiskWorker {
 
  private:
   enum class Outcome { kStored, kDropped, kBlocked };
-  /// Whether something fails: said once, and again only after it has worked in between.
+  /// Whether something fails: said once, as is that it works again.
   struct Notice {
     std::string_view message;
+    std::string_view works_again;
     bool is_failing = false;
   };
 
-  // None of these is called with the mutex locked.
+  /// When to look again for what others have done to the directory. With the mutex locked, as none of the others is.
+  [[nodiscard]] Clock::TimePoint next_look() const;
+
   void read_one(DiskShared::ReadJob& job) noexcept;
   void write_one(DiskShared::WriteJob& job) noexcept;
   void write_uses() noexcept;
   void look_at_blocked() noexcept;
+  void look_again() noexcept;
   [[nodiscard]] Result<StoredFile> read_file(const DiskShared::ReadJob& job) const;
   [[nodiscard]] Result<Outcome> store(const DiskShared::WriteJob& job);
   [[nodiscard]] bool is_blocked(const DiskFolder& folder, const StoredHead& head);
@@ -104,9 +114,16 @@ class DiskWorker {
   std::shared_ptr<DiskShared> shared_;
   std::function<void()> on_change_;
   std::string folder_;  // of the fingerprint, in the directory
-  Notice reads_{"cannot read from the disk cache"};
-  Notice writes_{"cannot write to the disk cache; prompts are kept in memory only until it works again"};
-  Notice removals_{"cannot remove from the disk cache; it may become larger than it should"};
+  DiskScan scan_;
+  Clock::TimePoint looked_at_;
+  Clock::TimePoint::duration look_took_{};
+  Notice reads_{"cannot read from the disk cache", "the disk cache can be read from again"};
+  Notice writes_{"cannot write to the disk cache; prompts are kept in memory only until it works again",
+                 "the disk cache can be written to again"};
+  Notice removals_{"cannot remove from the disk cache; it may become larger than it should",
+                   "files can be removed from the disk cache again"};
+  Notice looks_{"cannot look at the disk cache; what others do to it is not known",
+                "the disk cache can be looked at again"};
 };
 
 }  // namespace redpoll::cache

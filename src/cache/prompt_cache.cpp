@@ -1,6 +1,9 @@
 #include "cache/prompt_cache.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -15,6 +18,7 @@ struct PromptCache::Node {
   std::optional<SequenceCache> entry;
   std::uint64_t used_at = 0;
   std::uint64_t inserted_at = 0;
+  std::vector<int> needless;  // depths of entries that this one has made so; none where all layers see all tokens
 };
 
 namespace {
@@ -32,7 +36,10 @@ Node* find_below(Node& node, const Visit& visit) {
 }  // namespace
 
 PromptCache::PromptCache(CachePools& pools, std::vector<std::size_t> bytes_per_block, std::size_t max_bytes)
-    : pools_(pools), bytes_per_block_(std::move(bytes_per_block)), root_(std::make_unique<Node>()) {
+    : pools_(pools),
+      goes_back_(pools.can_go_back(std::numeric_limits<int>::max())),
+      bytes_per_block_(std::move(bytes_per_block)),
+      root_(std::make_unique<Node>()) {
   stats_.max_bytes = max_bytes;
   for (int group = 0; group < pools.num_groups(); ++group) {
     num_holders_.emplace_back(static_cast<std::size_t>(pools.pool(group).num_blocks()));
@@ -101,6 +108,23 @@ const SequenceCache* PromptCache::entry_of(std::span<const TokenId> tokens) {
   return is_whole ? &*match.node->entry : nullptr;
 }
 
+std::vector<std::vector<TokenId>> PromptCache::entries() const {
+  std::vector<const Node*> nodes;
+  find_below(std::as_const(*root_), [&](const Node& node) {
+    if (node.entry) nodes.push_back(&node);
+    return false;
+  });
+  std::ranges::sort(nodes, std::greater{}, &Node::used_at);
+  std::vector<std::vector<TokenId>> entries;
+  entries.reserve(nodes.size());
+  for (const Node* node : nodes) {
+    const std::vector<TokenId> tokens = tokens_of(*node);
+    entries.push_back(tokens);
+    for (const int depth : node->needless) entries.emplace_back(tokens.begin(), tokens.begin() + depth);
+  }
+  return entries;
+}
+
 PromptCache::Lender PromptCache::longest(std::span<const TokenId> tokens) const {
   const Place place = descend(tokens);
   if (place.num_tokens == 0) return {};
@@ -150,6 +174,7 @@ void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
 void PromptCache::keep_entry(Node& node, SequenceCache cache) {
   CHECK(!node.entry, "an entry can be resumed at its own end");
   node.entry.emplace(std::move(cache));
+  node.needless.clear();
   node.used_at = node.inserted_at = ++clock_;
   ++stats_.entries;
   count_holder(*node.entry, 1);
@@ -200,10 +225,16 @@ PromptCache::Node* PromptCache::cut_edge(Node& node, int depth) {
 }
 
 /// Entries that the node's makes needless.
-void PromptCache::drop_beginnings(const Node& node) {
+void PromptCache::drop_beginnings(Node& node) {
   for (Node* above = node.parent; above != nullptr;) {
     Node* next = above->parent;
-    if (above->entry && node.entry->can_resume_at(above->depth)) drop_entry(*above);
+    if (above->entry && node.entry->can_resume_at(above->depth)) {
+      if (!goes_back_) {
+        node.needless.push_back(above->depth);
+        std::ranges::move(above->needless, std::back_inserter(node.needless));
+      }
+      drop_entry(*above);
+    }
     above = next;
   }
 }

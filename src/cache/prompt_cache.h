@@ -80,6 +80,9 @@ class PromptCache {
   void settle() { settled_at_ = clock_; }
   /// An entry that has all of these tokens and can be resumed at their end; nullptr if there is none.
   [[nodiscard]] const SequenceCache* entry_of(std::span<const TokenId> tokens);
+  /// Tokens of all entries, of the most recently used one first. After those of an entry come those of entries that it
+  /// has made needless here, where they may be needed elsewhere: there is no going back to their ends.
+  [[nodiscard]] std::vector<std::vector<TokenId>> entries() const;
   struct Lender {
     const SequenceCache* cache = nullptr;  // nullptr: none
     int num_tokens = 0;                    // that it has in common, from the first on
@@ -125,10 +128,11 @@ class PromptCache {
   void drop_entry(Node& node);
   void count_holder(const SequenceCache& entry, int change);
   void prune(Node* node);
-  void drop_beginnings(const Node& node);
+  void drop_beginnings(Node& node);
   [[nodiscard]] Status check_holders(const std::vector<std::vector<int>>& counted) const;
 
   CachePools& pools_;
+  bool goes_back_;  // from everywhere to everywhere: all layers see all tokens
   std::vector<std::size_t> bytes_per_block_;
   std::unique_ptr<Node> root_;
   std::vector<std::vector<int>> num_holders_;  // by group and block: entries

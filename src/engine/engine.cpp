@@ -86,8 +86,8 @@ Status Engine::submit(Request request) { return impl_->mailbox->submit(std::move
 
 void Engine::cancel(RequestId id, std::optional<int> choice) { impl_->mailbox->cancel({.id = id, .choice = choice}); }
 
-Result<CacheExplanation> Engine::explain(std::vector<TokenId> prompt) {
-  CacheQuestion question{.prompt = std::move(prompt), .answer = {}};
+Result<CacheExplanation> Engine::explain(CacheQuery query) {
+  CacheQuestion question{.query = std::move(query), .answer = {}};
   std::future<Result<CacheExplanation>> answer = question.answer.get_future();
   RETURN_IF_ERROR(impl_->mailbox->ask(std::move(question)));
   return answer.get();

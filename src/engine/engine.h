@@ -134,9 +134,9 @@ class Engine {
   /// unknown and choices that have ended are ignored.
   void cancel(RequestId id, std::optional<int> choice = std::nullopt);
 
-  /// How far the prompt cache would take this prompt, and why no further. Waits for the step that runs, so it is not
+  /// How far the prompt cache would take a request, and why no further. Waits for the step that runs, so it is not
   /// for threads that must not wait. Fails as `submit` does for such a prompt, but that a full queue does not matter.
-  [[nodiscard]] Result<CacheExplanation> explain(std::vector<TokenId> prompt);
+  [[nodiscard]] Result<CacheExplanation> explain(CacheQuery query);
 
   /// A snapshot; takes microseconds even while a step runs.
   [[nodiscard]] EngineStats stats() const;

@@ -211,16 +211,20 @@ void EngineLoop::answer_questions() {
     CacheQuestion question = std::move(commands_.questions.back());
     commands_.questions.pop_back();
     try {
-      question.answer.set_value(explain(question.prompt));
+      question.answer.set_value(explain(question.query));
     } catch (...) {
       question.answer.set_value(fail(ErrorCode::kInternal, message_of(std::current_exception())));
     }
   }
 }
 
-CacheExplanation EngineLoop::explain(std::span<const TokenId> prompt) {
+/// What Scheduler::may_use_prompt_cache says of a request, and then what it would find.
+CacheExplanation EngineLoop::explain(const CacheQuery& query) {
+  const std::vector<TokenId>& prompt = query.prompt;
   CacheExplanation explanation{.prompt_tokens = static_cast<int>(prompt.size())};
   if (!prompts_) return explanation;
+  explanation.stop = CacheStop::kScoresPrompt;
+  if (query.prompt_logprobs) return explanation;
   const int most = explanation.prompt_tokens - 1;
   const cache::PromptCache::Beginning beginning = prompts_->look_at(prompt, most);
   explanation.memory_tokens = beginning.num_resumable;
@@ -232,6 +236,7 @@ CacheExplanation EngineLoop::explain(std::span<const TokenId> prompt) {
     if (cached == most) return CacheStop::kEndOfPrompt;
     if (std::min(beginning.num_common, most) > cached) return CacheStop::kNoSnapshot;
     if (std::min(beginning.num_evicted, most) > cached) return CacheStop::kEvicted;
+    if (std::min(explanation.other_tokens, most) > cached) return CacheStop::kOtherNamespace;
     if (beginning.num_common == cached && beginning.next) return CacheStop::kDifferent;
     return CacheStop::kNothingCached;
   };

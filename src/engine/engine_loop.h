@@ -51,7 +51,7 @@ class EngineLoop {
   void deliver(const std::vector<Scheduled>& scheduled, const StepOutput& output, Clock::TimePoint started_at);
   void admit(Submission submission) noexcept;
   void add_request(Submission submission);
-  [[nodiscard]] CacheExplanation explain(std::span<const TokenId> prompt);
+  [[nodiscard]] CacheExplanation explain(const CacheQuery& query);
   void answer_questions();
   void cancel(const Cancellation& cancellation);
   void check_integrity() const;

@@ -89,7 +89,7 @@ Status Mailbox::ask(CacheQuestion question) {
   {
     const std::lock_guard lock(mutex_);
     RETURN_IF_ERROR(check_state());
-    RETURN_IF_ERROR(check_prompt(question.prompt, 0));
+    RETURN_IF_ERROR(check_prompt(question.query.prompt, 0));
     commands_.questions.push_back(std::move(question));
   }
   changed_.notify_one();

@@ -37,7 +37,7 @@ struct Cancellation {
 
 /// Of somebody who waits for the answer.
 struct CacheQuestion {
-  std::vector<TokenId> prompt;
+  CacheQuery query;
   std::promise<Result<CacheExplanation>> answer;
 };
 

@@ -87,7 +87,7 @@ engine::Request Generation::engine_request(const Prompt& prompt) const {
   if (!options.ignore_eos) request.stop_ids = model_.stop_ids;
   request.num_choices = options.num_choices;
   request.num_top_logprobs = options.num_top_logprobs.value_or(-1);
-  request.prompt_logprobs = scores_prompt();
+  request.prompt_logprobs = prepared_.scores_prompt();
   request.priority = options.priority;
   return request;
 }
@@ -104,7 +104,7 @@ Status Generation::submit(const std::string& request_name, const std::function<v
     }
     prompt->id = id;
   }
-  if (prepared_.echo && !scores_prompt()) {
+  if (prepared_.echo && !prepared_.scores_prompt()) {
     for (const auto& choice : choices_) pending_delta(*choice, true).text = choice->prompt->prepared->echo_text;
     on_ready();
   }

@@ -39,6 +39,9 @@ struct PreparedGeneration {
   bool echo = false;
   std::optional<text::ToolCallOptions> tool_calls = {};  // the answer may call tools
   int num_volatile_lines = 0;                            // that were left out of the prompt
+
+  /// The prompt's logprobs are wanted.
+  [[nodiscard]] bool scores_prompt() const { return echo && options.num_top_logprobs.has_value(); }
 };
 
 using GenerationOutput = std::variant<api::ChoiceDelta, api::ChoiceEnd>;
@@ -82,7 +85,6 @@ class Generation {
   Generation(ServedModel& model, PreparedGeneration prepared);
 
   [[nodiscard]] engine::Request engine_request(const Prompt& prompt) const;
-  [[nodiscard]] bool scores_prompt() const { return prepared_.echo && prepared_.options.num_top_logprobs.has_value(); }
   Status submit(const std::string& request_name, const std::function<void()>& on_ready);
   void on_event(Prompt& prompt, const engine::GenerationEvent& event);
   void on_prompt(const Prompt& prompt, const engine::PromptEvent& event);

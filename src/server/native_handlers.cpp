@@ -45,13 +45,18 @@ Result<http::Response> apply_template(const AppContext& context, const json::val
   return json_response(api::format_rendered(prompt), request.warnings);
 }
 
-/// The prompt that a chat request or a completion request would have.
-struct AskedPrompt {
-  std::vector<TokenId> ids;
+/// What a chat request or a completion request would ask of the prompt cache.
+struct AskedCache {
+  engine::CacheQuery query;
   std::vector<std::string> warnings;
 };
 
-Result<AskedPrompt> prompt_of(const AppContext& context, const json::value& body) {
+AskedCache asked_of(PreparedGeneration prepared, std::vector<std::string> warnings) {
+  return {.query = {.prompt = std::move(prepared.prompts.front().ids), .prompt_logprobs = prepared.scores_prompt()},
+          .warnings = std::move(warnings)};
+}
+
+Result<AskedCache> read_question(const AppContext& context, const json::value& body) {
   const bool is_chat = body.is_object() && body.get_object().contains("messages");
   const ServedModel& model = *context.model;
   if (is_chat) {
@@ -59,7 +64,7 @@ Result<AskedPrompt> prompt_of(const AppContext& context, const json::value& body
     RETURN_IF_ERROR(api::check_model(request.model, model.id));
     leave_out_volatile_lines(context.options.volatile_lines, request.conversation);
     ASSIGN_OR_RETURN(PreparedGeneration prepared, prepare_chat(model, context.options.defaults, request));
-    return AskedPrompt{std::move(prepared.prompts.front().ids), std::move(request.warnings)};
+    return asked_of(std::move(prepared), std::move(request.warnings));
   }
   ASSIGN_OR_RETURN(api::CompletionRequest request, api::openai::parse_completion_request(body, context.limits()));
   RETURN_IF_ERROR(api::check_model(request.model, model.id));
@@ -68,7 +73,7 @@ Result<AskedPrompt> prompt_of(const AppContext& context, const json::value& body
                 "'prompt': expected one prompt, got " + std::to_string(request.prompts.size()), "prompt");
   }
   ASSIGN_OR_RETURN(PreparedGeneration prepared, prepare_completion(model, context.options.defaults, request));
-  return AskedPrompt{std::move(prepared.prompts.front().ids), std::move(request.warnings)};
+  return asked_of(std::move(prepared), std::move(request.warnings));
 }
 
 struct StopText {
@@ -76,10 +81,16 @@ struct StopText {
   std::string_view message;
 };
 
-StopText text_of(engine::CacheStop stop) {
-  switch (stop) {
+StopText text_of(const engine::CacheExplanation& found) {
+  switch (found.stop) {
     case engine::CacheStop::kOff: return {"cache_off", "this server keeps no prompts: see --prompt-cache"};
+    case engine::CacheStop::kScoresPrompt:
+      return {"prompt_logprobs", "who wants the prompt's logprobs computes all of it, whatever is cached"};
     case engine::CacheStop::kEndOfPrompt:
+      if (found.prompt_tokens == 1) {
+        return {"end_of_prompt",
+                "the prompt has one token; the last one is always computed, so nothing could be cached"};
+      }
       return {"end_of_prompt", "all but the last token, which is always computed, is cached"};
     case engine::CacheStop::kDifferent: return {"different_token", "what is cached goes on with another token there"};
     case engine::CacheStop::kNoSnapshot:
@@ -89,18 +100,23 @@ StopText text_of(engine::CacheStop stop) {
           "last of them"};
     case engine::CacheStop::kEvicted:
       return {"evicted", "more was cached and has been given up: see --prompt-cache and --ssd-cache"};
+    case engine::CacheStop::kOtherNamespace:
+      return {
+          "other_namespace",
+          "more was computed with another model file, other options such as --kv-quant, or another build: its files "
+          "are of 'other_namespace', which this server cannot use"};
     case engine::CacheStop::kNothingCached: break;
   }
   return {"nothing_cached", "no prompt that goes on so has been seen"};
 }
 
 Result<http::Response> explain(const AppContext& context, const json::value& body) {
-  ASSIGN_OR_RETURN(const AskedPrompt asked, prompt_of(context, body));
+  ASSIGN_OR_RETURN(const AskedCache asked, read_question(context, body));
   const ServedModel& model = *context.model;
-  const std::vector<TokenId>& ids = asked.ids;
-  ASSIGN_OR_RETURN(const engine::CacheExplanation found, model.engine->explain(ids));
+  const std::vector<TokenId>& ids = asked.query.prompt;
+  ASSIGN_OR_RETURN(const engine::CacheExplanation found, model.engine->explain(asked.query));
   const auto piece = [&](TokenId id) { return api::TokenPiece{id, model.tokenizer->token_bytes(id)}; };
-  const StopText stop = text_of(found.stop);
+  const StopText stop = text_of(found);
   api::CacheExplanation explanation{.prompt_tokens = found.prompt_tokens,
                                     .cached_tokens = found.cached_tokens(),
                                     .memory_tokens = found.memory_tokens,
@@ -108,6 +124,7 @@ Result<http::Response> explain(const AppContext& context, const json::value& bod
                                     .stops_because = std::string(stop.name),
                                     .message = std::string(stop.message),
                                     .cache_namespace = found.cache_namespace};
+  if (found.stop == engine::CacheStop::kOtherNamespace) explanation.other_namespace = found.other_namespace;
   const auto next = static_cast<std::size_t>(found.cached_tokens());
   if (next < ids.size()) explanation.requested = piece(ids[next]);
   if (found.cached_token) explanation.cached = piece(*found.cached_token);

@@ -289,6 +289,75 @@ def test_a_folder_in_place_of_a_file_is_said_and_does_not_disturb(tmp_path):
     assert len(said) == 1 and str(files[0]) in said[0]
 
 
+def bytes_in(directory) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*.kv"))
+
+
+def test_servers_that_share_a_folder_keep_its_limit_and_find_each_others_files(tmp_path):
+    file_bytes = 4096 + RUN // BLOCK * BLOCK_BYTES["off"]
+    max_bytes = 4 * file_bytes
+    flags = ["--context-length", "1024", "--ssd-cache", str(tmp_path), "--ssd-cache-max", f"{max_bytes / 2**30:.9f}"]
+    with served(*flags) as (one, _), served(*flags) as (other, _), served(*flags, "--kv-quant", "8") as (third, _):
+        servers = (one, other, third)
+        for i in range(6):
+            for number, http in enumerate(servers):
+                ask(http, random_prompt(RUN, 100 * (number + 1) + i, STARTER_TOKENS), max_tokens=1)
+                assert bytes_in(tmp_path) <= max_bytes + len(servers) * file_bytes
+        wait_until(lambda: all(disk(http)["bytes"] == bytes_in(tmp_path) <= max_bytes for http in servers), 30,
+                   "each knows what is there, and it is no more than there may be")  # fmt: skip
+        prompt = random_prompt(RUN, 1, STARTER_TOKENS)
+        cold, _ = ask(one, prompt, max_tokens=1)
+
+        def is_on_disk_for_the_other() -> bool:
+            found = other.post("/v1/cache/explain", json={"prompt": prompt}).raise_for_status().json()
+            return (found["disk_tokens"], found["memory_tokens"]) == (RUN - 1, 0)
+
+        wait_until(is_on_disk_for_the_other, 30, "one has written it and the other has seen that")
+        assert ask(other, prompt, max_tokens=1) == (cold, RUN - 1)
+        assert disk(other)["restores"] == 1
+
+
+def test_a_folder_that_is_cleared_meanwhile_is_written_anew(tmp_path):
+    flags = ["--context-length", "1024", "--ssd-cache", str(tmp_path)]
+    prompt = random_prompt(2 * RUN + 1, 1, STARTER_TOKENS)
+    with served(*flags) as (http, server):
+        cold, _ = ask(http, prompt)
+        wait_until(lambda: disk(http)["spills"] == 3, 10, "all files are written")
+        for moment in ("meanwhile", "at last"):
+            assert run_program("cache", "clear", str(tmp_path)).returncode == 0
+            assert bytes_in(tmp_path) == 0
+            if moment == "meanwhile":
+                wait_until(lambda: disk(http)["bytes"] == 0, 30, "the server has seen that nothing is left")
+                found = http.post("/v1/cache/explain", json={"prompt": prompt}).raise_for_status().json()
+                assert (found["disk_tokens"], found["memory_tokens"]) == (0, len(prompt) - 1)
+        stop(server)
+    assert bytes_in(tmp_path) > 0
+    with served(*flags) as (http, _):
+        assert ask(http, prompt) == (cold, len(prompt) - 1)
+
+
+def test_what_was_computed_with_other_options_is_explained(tmp_path):
+    flags = ["--context-length", "1024", "--ssd-cache", str(tmp_path)]
+    prompt = random_prompt(RUN + 40, 1, STARTER_TOKENS)
+
+    def explained(http: httpx.Client) -> dict:
+        return http.post("/v1/cache/explain", json={"prompt": prompt}).raise_for_status().json()
+
+    with served(*flags) as (http, server):
+        assert (explained(http)["stops_because"], explained(http)["other_namespace"]) == ("nothing_cached", None)
+        ask(http, prompt)
+        stop(server)
+    [folder] = tmp_path.iterdir()
+    with served(*flags, "--kv-quant", "8") as (http, _):
+        found = explained(http)
+        assert (found["stops_because"], found["cached_tokens"]) == ("other_namespace", 0)
+        assert found["other_namespace"] == folder.name != found["namespace"]
+        assert "--kv-quant" in found["message"]
+        assert ask(http, prompt)[1] == 0
+        found = explained(http)
+        assert (found["stops_because"], found["other_namespace"]) == ("end_of_prompt", None)
+
+
 def test_what_does_not_fit_in_memory_is_refused_with_numbers_and_what_does_not_fit_now_waits():  # 60
     small = ["--max-batch", "4", "--step-tokens", "64", "--prompt-cache", "0", "--memory-budget", "0.14"]
     with served(*small) as (http, _):

@@ -120,3 +120,22 @@ def test_prompts_are_not_kept_if_nobody_wants_that():
                 answer = ask(client, [{"role": "user", "content": "Hi"}])
                 assert cached(answer) == 0
             assert client.get("/stats").json()["prompt_cache"]["max_bytes"] == 0
+
+
+def test_what_is_explained_is_what_a_request_then_gets(client):
+    tokens = [1000 + i % 500 for i in range(600)]
+    cases = [
+        ({}, "end_of_prompt", "all but the last token, which is always computed, is cached"),
+        ({"logprobs": 1}, "end_of_prompt", "all but the last token"),
+        ({"echo": True}, "end_of_prompt", "all but the last token"),
+        ({"echo": True, "logprobs": 1}, "prompt_logprobs", "computes all of it, whatever is cached"),
+        ({"prompt": [1234]}, "end_of_prompt", "the prompt has one token"),
+    ]
+    for more, stops_because, message in cases:
+        body = {"prompt": tokens, "max_tokens": 1, "temperature": 0} | more
+        client.post("/v1/completions", json=body | {"echo": False}).raise_for_status()
+        found = client.post("/v1/cache/explain", json=body).raise_for_status().json()
+        answer = client.post("/v1/completions", json=body).raise_for_status().json()
+        assert (found["stops_because"], found["cached_tokens"]) == (stops_because, cached(answer)), more
+        assert message in found["message"], more
+    assert found["cached_tokens"] == 0

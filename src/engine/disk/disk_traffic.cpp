@@ -48,7 +48,8 @@ Result<std::unique_ptr<DiskTraffic>> DiskTraffic::open(const SsdCacheOptions& op
                                                           .run_tokens = traffic->run_tokens(),
                                                           .runs_have_data = traffic->full_group_ >= 0,
                                                           .can_resume_anywhere = traffic->can_resume_anywhere_,
-                                                          .max_queued_bytes = options.max_queued_bytes},
+                                                          .max_queued_bytes = options.max_queued_bytes,
+                                                          .look_interval = options.look_interval},
                                                          std::move(on_change)));
   parts.prompts.set_observer(traffic.get());
   return traffic;
@@ -297,6 +298,11 @@ void DiskTraffic::flush() noexcept {
 
 bool DiskTraffic::write_all() {
   const Clock::TimePoint deadline = parts_.clock.now() + options_.flush_limit;
+  // All that memory has, not what is new alone: others may have removed what was written, and writing may have failed.
+  (void)tier_->look_again(deadline);
+  for (std::vector<TokenId>& tokens : parts_.prompts.entries()) {
+    spills_.push_back({.tokens = std::move(tokens), .parent = root_});
+  }
   while (write_behind(std::numeric_limits<std::size_t>::max()) || !spills_.empty()) {
     if (!tier_->flush(deadline)) return false;
   }
@@ -311,7 +317,10 @@ SsdCacheStats DiskTraffic::stats() const {
 
 void DiskTraffic::explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const {
   explanation.disk_tokens = tier_->find(prompt, static_cast<int>(prompt.size()) - 1).num_tokens;
-  explanation.cache_namespace = fingerprint_.substr(0, 16);
+  explanation.cache_namespace = cache::folder_name(fingerprint_);
+  const cache::ForeignFiles::Beginning other = tier_->find_elsewhere(prompt);
+  explanation.other_namespace = other.folder;
+  explanation.other_tokens = other.num_tokens;
 }
 
 }  // namespace redpoll::engine

@@ -25,6 +25,7 @@ struct SsdCacheOptions {
   /// Copied out of what memory gives up, which others wait for; saved up to max_queued_bytes.
   std::size_t eviction_bytes_per_second = std::size_t{64} << 20U;
   std::chrono::milliseconds quiet_before_writes{50};  // with nothing running
+  std::chrono::milliseconds look_interval{5'000};     // for what others do to the directory
   std::chrono::milliseconds flush_limit{5'000};       // for what is left to write when the engine stops
   std::chrono::milliseconds restore_limit{10'000};    // for each file; then the rest is computed
 };

@@ -206,8 +206,10 @@ TEST_F(DiskIndexTest, WhatIsKeptDoesNotGo) {
 
 TEST_F(DiskIndexTest, FilesOfOthersGoByAgeToo) {
   add({1}, 20);
-  index_.add_foreign({.folder = "0123456789abcdef", .name = "old", .bytes = 7}, 10);
-  index_.add_foreign({.folder = "0123456789abcdef", .name = "new", .bytes = 5}, 30);
+  ForeignFiles foreign;
+  foreign.add({.folder = "0123456789abcdef", .name = "old", .bytes = 7}, 10);
+  foreign.add({.folder = "0123456789abcdef", .name = "new", .bytes = 5}, 30);
+  index_.set_foreign(std::move(foreign));
   EXPECT_EQ(index_.bytes(), 22U);
   EXPECT_EQ(index_.num_entries(), 1);
   EXPECT_THAT(take_all(), testing::ElementsAre("old", name(heads_of({1})[0]), "new"));
@@ -216,7 +218,9 @@ TEST_F(DiskIndexTest, FilesOfOthersGoByAgeToo) {
 
 TEST_F(DiskIndexTest, ClearingLeavesTheFilesOfOthers) {
   add({1}, 20);
-  index_.add_foreign({.folder = "0123456789abcdef", .name = "theirs", .bytes = 7}, 10);
+  ForeignFiles foreign;
+  foreign.add({.folder = "0123456789abcdef", .name = "theirs", .bytes = 7}, 10);
+  index_.set_foreign(std::move(foreign));
   index_.clear();
   EXPECT_EQ(index_.bytes(), 7U);
   EXPECT_EQ(index_.num_entries(), 0);
@@ -241,6 +245,31 @@ TEST_F(DiskIndexTest, UsesAscendToTheFirstRun) {
   EXPECT_EQ(uses[2].key, heads[0].key);
   EXPECT_EQ(uses[2].used_at, 102);
   EXPECT_FALSE(index_.has_uses());
+}
+
+TEST_F(DiskIndexTest, WhatOthersUseStaysToo) {
+  for (const TokenId token : {1, 2, 3}) add({token}, token);
+  index_.touch_elsewhere(heads_of({1})[0].key, 50);
+  index_.touch_elsewhere(heads_of({2})[0].key, 1);  // which is no news
+  index_.touch_elsewhere(heads_of({9})[0].key, 60);
+  EXPECT_FALSE(index_.has_uses()) << "they have said so themselves";
+  EXPECT_THAT(take_all(), testing::ElementsAre(name(heads_of({2})[0]), name(heads_of({3})[0]), name(heads_of({1})[0])));
+}
+
+TEST_F(DiskIndexTest, WhatIsKnownComesByKeys) {
+  const auto heads = heads_of({1, 1, 1, 1, 2});
+  index_.add(heads[0], 100, 20);
+  index_.add(heads[1], 101, 21);
+  auto known = index_.known();
+  ASSERT_EQ(known.size(), 2U);
+  EXPECT_LT(known[0].key, known[1].key);
+  std::ranges::sort(known, {}, &DiskIndex::Known::kind);  // runs first
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(known[i].key, heads[i].key);
+    EXPECT_EQ(known[i].kind, heads[i].kind);
+    EXPECT_EQ(known[i].bytes, 100 + i);
+    EXPECT_EQ(known[i].used_at, 20 + static_cast<FileTime>(i));
+  }
 }
 
 TEST_F(DiskIndexTest, ABeginningOfTheLastFileIsOfUseAlone) {
@@ -279,7 +308,9 @@ TEST(DiskIndexMemoryTest, NoMemoryLeavesTheBooksInOrder) {
     for (const StoredHead& head : heads) all_done &= try_to([&] { index.add(head, 100, 1); });
     all_done &= try_to([&] { index.add(lonely, 100, 1); });
     for (const StoredHead& head : heads) all_done &= try_to([&] { index.touch_chain(head.key, 2); });
-    all_done &= try_to([&] { index.add_foreign({.folder = "b", .name = "a long name, not in place", .bytes = 7}, 5); });
+    ForeignFiles foreign;
+    all_done &= try_to([&] { foreign.add({.folder = "b", .name = "a long name, not in place", .bytes = 7}, 5); });
+    index.set_foreign(std::move(foreign));
     all_done &= try_to([&] { index.remove(heads[2].key); });
     all_done &= try_to([&] { index.remove(heads[1].key); });
     test::allocations().until_failure = 0;

@@ -366,7 +366,7 @@ TEST_F(DiskTierFailureTest, TwoServersAtOnceDoNotHurtEachOther) {
     const std::jthread second(serve, 2);
   }
   EXPECT_EQ(open_and_listen(), "");  // nothing damaged or half written is left
-  EXPECT_LE(num_files(), 24);
+  EXPECT_LE(num_files(), 12);
 }
 
 }  // namespace

@@ -181,6 +181,34 @@ TEST(PromptCacheLookTest, LookingMakesNothingRecentlyUsed) {
   EXPECT_EQ(cache.find(second, 3), 3);
 }
 
+TEST(PromptCacheLookTest, EntriesComeByTheirLastUse) {
+  CachePools pools(kBlockTokens, kFull);
+  PromptCache cache(pools, {kBlockBytes}, 1'000'000);
+  EXPECT_TRUE(cache.entries().empty());
+  const std::vector<Tokens> texts = {{1, 2, 3}, {1, 2, 4, 5}, {6}};
+  for (const Tokens& text : texts) cache.insert(text, computed(pools, static_cast<int>(text.size())));
+  EXPECT_THAT(cache.entries(), testing::ElementsAre(texts[2], texts[1], texts[0]));
+  EXPECT_EQ(cache.find(texts[1], 4), 4);
+  EXPECT_THAT(cache.entries(), testing::ElementsAre(texts[1], texts[2], texts[0]));
+}
+
+// Elsewhere there may be no going back from the end of the second to that of the first.
+TEST(PromptCacheLookTest, EntriesNameWhatTheyHaveMadeNeedlessUnlessAllCanGoBack) {
+  const Tokens first = {1, 2, 3};
+  const Tokens second = {1, 2, 3, 4, 5};
+  const Tokens third = {1, 2, 3, 4, 5, 6};
+  using Texts = std::vector<Tokens>;
+  for (const auto& [groups, named] :
+       {std::pair(kWindowed, Texts{third, second, first}), std::pair(kFull, Texts{third})}) {
+    CachePools pools(kBlockTokens, groups);
+    PromptCache cache(pools, std::vector<std::size_t>(groups.size(), kBlockBytes), 1'000'000);
+    for (const Tokens& text : {first, second, third})
+      cache.insert(text, computed(pools, static_cast<int>(text.size())));
+    EXPECT_EQ(cache.stats().entries, 1);
+    EXPECT_EQ(cache.entries(), named);
+  }
+}
+
 TEST(PromptCacheLookTest, RemembersWhatWasEvicted) {
   CachePools pools(kBlockTokens, kFull);
   PromptCache cache(pools, {kBlockBytes}, 1'000'000);
