@@ -64,6 +64,8 @@ struct DiskShared {
   std::map<ContentKey, StoredKind> blocked;  // folders were in the place of these files when they were to be written
   bool looks_at_blocked = false;             // the thread shall look whether they still are
   DiskTierStats stats;                       // but for what the index knows
+  std::uint64_t num_jobs = 0;                // that the thread has begun
+  std::uint64_t job = 0;                     // of these the one that it is at; 0: none
   bool stopping = false;
   bool is_left_behind = false;  // the tier is gone
   bool has_ended = false;
@@ -89,6 +91,8 @@ class DiskWorker {
     bool is_failing = false;
   };
 
+  /// Of all jobs the most urgent one. True if the tier's owner is to be told. The mutex is locked before and after.
+  [[nodiscard]] bool do_next(std::unique_lock<std::mutex>& lock) noexcept;
   // None of these is called with the mutex locked.
   void read_one(DiskShared::ReadJob& job) noexcept;
   void write_one(DiskShared::WriteJob& job) noexcept;
