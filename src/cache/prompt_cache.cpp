@@ -1,6 +1,7 @@
 #include "cache/prompt_cache.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace redpoll::cache {
@@ -143,6 +144,20 @@ void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
   if (observer_ != nullptr) observer_->on_insert(tokens);
   while (stats_.bytes > stats_.max_bytes && evict()) {
   }
+}
+
+int PromptCache::most_kept(int num_tokens) const {
+  const SequenceCache none(pools_);
+  const auto is_kept = [&](int num) {
+    std::size_t bytes = 0;
+    for (int group = 0; group < none.num_groups(); ++group) {
+      bytes +=
+          static_cast<std::size_t>(none.num_missing(group, num)) * bytes_per_block_[static_cast<std::size_t>(group)];
+    }
+    return bytes <= stats_.max_bytes;
+  };
+  const auto numbers = std::views::iota(1, num_tokens + 1);
+  return static_cast<int>(std::ranges::partition_point(numbers, is_kept) - numbers.begin());
 }
 
 void PromptCache::keep_entry(Node& node, SequenceCache cache) {

@@ -68,6 +68,8 @@ class PromptCache {
   /// Keeps the cache of these tokens, all of which are computed, unless there is one already that can be resumed there,
   /// or it is larger than all that may be kept. If something is thrown, the books are in order.
   void insert(std::span<const TokenId> tokens, SequenceCache cache);
+  /// The most tokens, up to so many, of which a cache is never too large for `insert`, whatever its windows hold.
+  [[nodiscard]] int most_kept(int num_tokens) const;
   /// Gives up the least recently used entry; false if there is none.
   bool evict();
   void clear() noexcept;
