@@ -56,6 +56,7 @@ std::string format_stats(const Stats& stats) {
                       {"spills", ssd_cache.spills},
                       {"restore_ms_last", ssd_cache.restore_ms_last},
                       {"waiting", ssd_cache.waiting},
+                      {"given_up", ssd_cache.given_up},
                       {"dropped", ssd_cache.dropped},
                       {"failed", ssd_cache.failed}}},
                     {"memory",

@@ -56,6 +56,7 @@ struct Stats {
     std::uint64_t spills = 0;
     double restore_ms_last = 0;
     std::uint64_t waiting = 0;
+    std::uint64_t given_up = 0;
     std::uint64_t dropped = 0;
     std::uint64_t failed = 0;
   } ssd_cache;  // zeros without one

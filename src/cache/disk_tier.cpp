@@ -113,6 +113,17 @@ void DiskTier::read(std::uint64_t id, StoredKind kind, const ContentKey& key) {
   shared_->work.notify_one();
 }
 
+void DiskTier::cancel_reads() {
+  std::list<DiskShared::ReadJob> cancelled;  // freed without the mutex
+  const std::lock_guard lock(shared_->mutex);
+  cancelled.swap(shared_->reads);
+}
+
+std::uint64_t DiskTier::job() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->job;
+}
+
 std::vector<DiskTier::Restored> DiskTier::take_restored() {
   const std::lock_guard lock(shared_->mutex);
   std::vector<Restored> restored;

@@ -84,8 +84,12 @@ class DiskTier {
   /// file would be larger than max_file_bytes or max_bytes. Parents go first: a file whose parent is not there when its
   /// turn comes could not be found, and is dropped.
   [[nodiscard]] bool write(StoredHead head, Payload payload);
-  /// Queues, before all writes. The answer comes in `take_restored`, always.
+  /// Queues, before all writes. The answer comes in `take_restored`, unless the read is cancelled before its turn.
   void read(std::uint64_t id, StoredKind kind, const ContentKey& key);
+  /// Of all reads whose turn has not come.
+  void cancel_reads();
+  /// What the thread is at: a number that nothing before and after it has; 0: nothing.
+  [[nodiscard]] std::uint64_t job() const;
 
   struct Restored {
     std::uint64_t id = 0;

@@ -68,31 +68,12 @@ void DiskWorker::run() noexcept {
              shared.wants_look() || shared.index.has_uses();
     });
     if (shared.stopping) break;
-    if (!shared.reads.empty()) {
-      std::list<DiskShared::ReadJob> job;
-      job.splice(job.end(), shared.reads, shared.reads.begin());
-      lock.unlock();
-      read_one(job.front());
-      lock.lock();
-      shared.restored.splice(shared.restored.end(), job);
-      lock.unlock();
-      call_back();
-    } else if (shared.wants_look() || std::chrono::steady_clock::now() >= next_look()) {
-      lock.unlock();
-      look_again();
-    } else if (!shared.writes.empty()) {
-      DiskShared::WriteJob& job = shared.writes.front();  // stays where it is when others are put behind it
-      lock.unlock();
-      write_one(job);
-      call_back();
-    } else if (shared.looks_at_blocked) {
-      shared.looks_at_blocked = false;
-      lock.unlock();
-      look_at_blocked();
-    } else {
-      lock.unlock();
-      write_uses();
-    }
+    shared.job = ++shared.num_jobs;
+    const bool is_news = do_next(lock);
+    shared.job = 0;
+    if (!is_news) continue;
+    lock.unlock();
+    call_back();
     lock.lock();
   }
   while (shared.index.has_uses() && !shared.is_left_behind) {
@@ -102,6 +83,37 @@ void DiskWorker::run() noexcept {
   }
   shared.has_ended = true;
   shared.ended.notify_all();
+}
+
+bool DiskWorker::do_next(std::unique_lock<std::mutex>& lock) noexcept {
+  DiskShared& shared = *shared_;
+  std::list<DiskShared::ReadJob> read;
+  bool is_news = true;
+  if (!shared.reads.empty()) {
+    read.splice(read.end(), shared.reads, shared.reads.begin());
+    lock.unlock();
+    read_one(read.front());
+  } else if (shared.wants_look() || std::chrono::steady_clock::now() >= next_look()) {
+    lock.unlock();
+    look_again();
+    is_news = false;  // of which it tells by itself
+  } else if (!shared.writes.empty()) {
+    DiskShared::WriteJob& job = shared.writes.front();  // stays where it is when others are put behind it
+    lock.unlock();
+    write_one(job);
+  } else {
+    const bool looks_at_blocked = std::exchange(shared.looks_at_blocked, false);
+    lock.unlock();
+    if (looks_at_blocked) {
+      look_at_blocked();
+    } else {
+      write_uses();
+    }
+    is_news = false;
+  }
+  lock.lock();
+  shared.restored.splice(shared.restored.end(), read);
+  return is_news;
 }
 
 void DiskWorker::read_one(DiskShared::ReadJob& job) noexcept {

@@ -69,6 +69,8 @@ struct DiskShared {
   std::uint64_t num_looks_wanted = 0;        // at once, for what others have done to the directory
   std::uint64_t num_looks_done = 0;          // of these: begun after they were wanted, and over
   DiskTierStats stats;                       // but for what the index knows
+  std::uint64_t num_jobs = 0;                // that the thread has begun
+  std::uint64_t job = 0;                     // of these the one that it is at; 0: none
   bool stopping = false;
   bool is_left_behind = false;  // the tier is gone
   bool has_ended = false;
@@ -99,6 +101,9 @@ class DiskWorker {
   /// When to look again for what others have done to the directory. With the mutex locked, as none of the others is.
   [[nodiscard]] Clock::TimePoint next_look() const;
 
+  /// Of all jobs the most urgent one. True if the tier's owner is to be told. The mutex is locked before and after.
+  [[nodiscard]] bool do_next(std::unique_lock<std::mutex>& lock) noexcept;
+  // None of these is called with the mutex locked.
   void read_one(DiskShared::ReadJob& job) noexcept;
   void write_one(DiskShared::WriteJob& job) noexcept;
   void write_uses() noexcept;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -171,6 +172,20 @@ void PromptCache::insert(std::span<const TokenId> tokens, SequenceCache cache) {
   }
 }
 
+int PromptCache::most_kept(int num_tokens) const {
+  const SequenceCache none(pools_);
+  const auto is_kept = [&](int num) {
+    std::size_t bytes = 0;
+    for (int group = 0; group < none.num_groups(); ++group) {
+      bytes +=
+          static_cast<std::size_t>(none.num_missing(group, num)) * bytes_per_block_[static_cast<std::size_t>(group)];
+    }
+    return bytes <= stats_.max_bytes;
+  };
+  const auto numbers = std::views::iota(1, num_tokens + 1);
+  return static_cast<int>(std::ranges::partition_point(numbers, is_kept) - numbers.begin());
+}
+
 void PromptCache::keep_entry(Node& node, SequenceCache cache) {
   CHECK(!node.entry, "an entry can be resumed at its own end");
   node.entry.emplace(std::move(cache));
@@ -275,9 +290,18 @@ bool PromptCache::evict() {
   if (oldest == nullptr) return observer_ != nullptr && observer_->give_up();
   const std::vector<TokenId> tokens = tokens_of(*oldest);
   evicted_.note(tokens);
-  if (observer_ != nullptr && oldest->inserted_at <= settled_at_) observer_->on_evict(tokens, *oldest->entry);
+  if (observer_ != nullptr && oldest->inserted_at <= settled_at_) tell_of_eviction(*oldest, tokens);
   drop_entry(*oldest);
   return true;
+}
+
+/// With what only this entry still holds: beginnings that it has made needless, but on disk would not.
+void PromptCache::tell_of_eviction(const Node& node, std::span<const TokenId> tokens) {
+  observer_->on_evict(tokens, *node.entry);
+  for (const int depth : node.needless) {
+    if (!node.entry->can_resume_at(depth)) continue;
+    observer_->on_evict(tokens.first(static_cast<std::size_t>(depth)), *node.entry);
+  }
 }
 
 void PromptCache::clear() noexcept {

@@ -39,7 +39,8 @@ class PromptCacheObserver {
   virtual ~PromptCacheObserver() = default;
   /// An entry of these tokens is new. Its contents may not be written yet: see PromptCache::settle.
   virtual void on_insert(std::span<const TokenId> tokens) = 0;
-  /// An entry whose contents are written is about to be given up for want of room.
+  /// An entry whose contents are written is about to be given up for want of room: all tokens of `cache`, or fewer at
+  /// whose end it can be resumed.
   virtual void on_evict(std::span<const TokenId> tokens, const SequenceCache& cache) = 0;
   /// There is nothing left to evict: gives back blocks that it holds for an entry to come; false if it holds none.
   virtual bool give_up() = 0;
@@ -68,6 +69,8 @@ class PromptCache {
   /// Keeps the cache of these tokens, all of which are computed, unless there is one already that can be resumed there,
   /// or it is larger than all that may be kept. If something is thrown, the books are in order.
   void insert(std::span<const TokenId> tokens, SequenceCache cache);
+  /// The most tokens, up to so many, of which a cache is never too large for `insert`, whatever its windows hold.
+  [[nodiscard]] int most_kept(int num_tokens) const;
   /// Gives up the least recently used entry; false if there is none.
   bool evict();
   void clear() noexcept;
@@ -129,6 +132,7 @@ class PromptCache {
   void count_holder(const SequenceCache& entry, int change);
   void prune(Node* node);
   void drop_beginnings(Node& node);
+  void tell_of_eviction(const Node& node, std::span<const TokenId> tokens);
   [[nodiscard]] Status check_holders(const std::vector<std::vector<int>>& counted) const;
 
   CachePools& pools_;

@@ -325,10 +325,12 @@ void EngineLoop::deliver(const std::vector<Scheduled>& scheduled, const StepOutp
   num_failures_in_a_row_ = 0;
   ++stats_.steps;
   stats_.generated_tokens_total += static_cast<std::size_t>(counts.generated_tokens);
-  mailbox_->record({.started_at = started_at,
-                    .ended_at = clock_.now(),
-                    .prompt_tokens = counts.prompt_tokens,
-                    .generated_tokens = counts.generated_tokens});
+  const StepRecord record{.started_at = started_at,
+                          .ended_at = clock_.now(),
+                          .prompt_tokens = counts.prompt_tokens,
+                          .generated_tokens = counts.generated_tokens};
+  mailbox_->record(record);
+  if (disk_) disk_->note_step(record);
   finish_round();
 }
 

@@ -52,7 +52,7 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
   stats.prompt_cache.misses = engine.prompt_cache.misses;
   stats.prompt_cache.hit_tokens = engine.prompt_cache.hit_tokens;
   if (engine.ssd_cache) {
-    const auto& [tier, restore_ms_last, waiting] = *engine.ssd_cache;
+    const auto& [tier, restore_ms_last, waiting, given_up] = *engine.ssd_cache;
     stats.ssd_cache.entries = tier.entries;
     stats.ssd_cache.bytes = tier.bytes;
     stats.ssd_cache.max_bytes = tier.max_bytes;
@@ -60,6 +60,7 @@ void fill_engine(api::Stats& stats, const engine::EngineStats& engine) {
     stats.ssd_cache.spills = tier.spills;
     stats.ssd_cache.restore_ms_last = restore_ms_last;
     stats.ssd_cache.waiting = waiting;
+    stats.ssd_cache.given_up = given_up;
     stats.ssd_cache.dropped = tier.dropped;
     stats.ssd_cache.failed = tier.failed;
   }

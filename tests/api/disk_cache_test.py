@@ -163,6 +163,18 @@ def test_damage_is_found_by_who_verifies_and_the_rest_is_used(tmp_path):
         assert ask(http, prompt) == (cold, len(prompt) - 1)
 
 
+def test_no_more_is_read_than_a_smaller_prompt_cache_keeps(tmp_path):
+    flags = ["--context-length", "1024", "--ssd-cache", str(tmp_path)]
+    prompt = random_prompt(2 * RUN + 1, 1, STARTER_TOKENS)
+    with served(*flags) as (http, server):
+        cold, _ = ask(http, prompt)
+        stop(server)
+    smaller = (RUN // BLOCK + 1) * BLOCK_BYTES["off"] / 2**30
+    with served(*flags, "--prompt-cache", f"{smaller:.9f}") as (http, _):
+        assert ask(http, prompt) == (cold, RUN)
+        assert (disk(http)["restores"], disk(http)["given_up"]) == (1, 0)
+
+
 def test_a_killed_server_leaves_nothing_that_changes_an_answer(tmp_path):
     flags = ["--context-length", "1024", "--prompt-cache", "0.03", "--ssd-cache", str(tmp_path), "--ssd-cache-max",
              "0.06"]  # fmt: skip
@@ -368,7 +380,8 @@ def test_what_does_not_fit_in_memory_is_refused_with_numbers_and_what_does_not_f
         assert context == kv["blocks_total"] * BLOCK < 8192, "memory, not the model, is the limit"
         refused = http.post("/v1/completions", json={"prompt": [1000] * (context + 1), "max_tokens": 1})
         assert refused.status_code == 400
-        assert f"this model's context is {context} tokens, but the prompt has {context + 1};" in refused.text
+        limit = f"the context that fits into this server's memory budget is {context} tokens"
+        assert f"{limit}, but the prompt has {context + 1}; shorten it or raise --memory-budget" in refused.text
         # Each takes most of the blocks: they can only follow one another.
         prompts = [random_prompt(context * 2 // 3, 1000 + i, STARTER_TOKENS) for i in range(3)]
         with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:

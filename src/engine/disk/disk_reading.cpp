@@ -1,6 +1,7 @@
 // What DiskTraffic reads: which sequences are held back for what is on disk, and how files become an entry.
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -11,15 +12,15 @@ namespace {
 
 /// Of files that are read or wait to be taken in.
 constexpr std::size_t kBytesReadAhead = std::size_t{24} << 20U;
+constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
 
 }  // namespace
 
 void DiskTraffic::restore(int num_places) {
-  take_restored();
-  if (restoration_ && parts_.clock.now() - restoration_->progress_at > options_.restore_limit) {
-    log_warn("the disk cache does not answer; what it has is computed instead");
-    finish();
-  }
+  // What has come meanwhile shows that it was not the disk that took so long.
+  const bool has_come = take_restored();
+  if (restoration_ && !has_come && parts_.clock.now() >= deadline()) stop_waiting();
+  if (overdue_job_ != 0 && tier_->job() == overdue_job_) return;
   for (Sequence* sequence : parts_.scheduler.waiting()) {
     if (num_places <= 0) break;
     if (!parts_.scheduler.may_start(*sequence)) continue;
@@ -28,25 +29,61 @@ void DiskTraffic::restore(int num_places) {
   }
 }
 
+/// By when the next file must be there. Reading is worth waiting for as long as it is faster than computing the same
+/// tokens; so whatever the disk does, one who waits for it has its answer later than without it by this slack and the
+/// time in which a file's tokens are computed, and where caches cannot be resumed anywhere by what computing all takes.
+Clock::TimePoint DiskTraffic::deadline() const {
+  return restoration_->started_at + options_.restore_slack + pace_.time_for(restoration_->num_spared());
+}
+
+std::chrono::milliseconds DiskTraffic::before_deadline() const {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline() - parts_.clock.now());
+  return std::clamp(left, std::chrono::milliseconds(0), kBeforeLookingAtTheDisk);
+}
+
+/// Nobody waits for the disk until it is done with what it is at: who asked now would wait for that, too.
+void DiskTraffic::stop_waiting() {
+  tier_->cancel_reads();
+  overdue_job_ = tier_->job();
+  ++num_given_up_;
+  if (!std::exchange(has_reported_slow_disk_, true)) {
+    log_warn("what the disk cache has takes longer to read than to compute; the rest is computed",
+             {{"files_read", std::to_string(restoration_->num_filled)},
+              {"files", std::to_string(restoration_->files.size())}});
+  }
+  finish();
+}
+
+/// What the disk has of the tokens, as far as memory may keep it.
+cache::DiskTier::Match DiskTraffic::find(std::span<const TokenId> tokens, int most) const {
+  cache::DiskTier::Match match = tier_->find(tokens, most);
+  const int num_tokens = static_cast<int>(match.tokens.size());
+  int kept = parts_.prompts.most_kept(num_tokens);
+  if (kept == num_tokens) return match;
+  if (can_resume_anywhere_) kept -= kept % run_tokens();  // or another file would go on beyond it
+  return tier_->find(tokens, std::min(kept, most));
+}
+
 /// Whether the disk has more for the sequence than memory.
 void DiskTraffic::consider(Sequence& sequence) {
   const Scheduler& scheduler = parts_.scheduler;
   if (!scheduler.may_use_prompt_cache(sequence)) return;
   if (!restoration_ && !scheduler.has_room_to_start(sequence)) return;
   const int most = sequence.num_tokens() - 1;
-  cache::DiskTier::Match match = tier_->find(sequence.tokens, most);
-  if (match.num_tokens < parts_.prompts.find(sequence.tokens, most) + options_.least_tokens) {
+  cache::DiskTier::Match match = find(sequence.tokens, most);
+  const int num_in_memory = parts_.prompts.find(sequence.tokens, most);
+  if (match.num_tokens < num_in_memory + options_.least_tokens) {
     sequence.has_asked_disk = true;
   } else if (restoration_) {
     sequence.waits_for_disk = true;  // until that is there: maybe it is what this one wants
   } else {
     sequence.has_asked_disk = true;
-    sequence.waits_for_disk = begin(std::move(match));
+    sequence.waits_for_disk = begin(std::move(match), num_in_memory);
   }
 }
 
 /// False if there is no room for it.
-bool DiskTraffic::begin(cache::DiskTier::Match match) {
+bool DiskTraffic::begin(cache::DiskTier::Match match, int num_in_memory) {
   const int num_tokens = static_cast<int>(match.tokens.size());
   std::optional<cache::SequenceCache> cache;
   int num_lent_runs = 0;
@@ -58,13 +95,15 @@ bool DiskTraffic::begin(cache::DiskTier::Match match) {
   if (!cache) return false;
   tier_->touch(match);
   std::vector<cache::StoredHead> files = files_of(match, *cache, num_lent_runs);
+  CHECK(!files.empty(), "memory lends less than all that the disk has more than it");
   restoration_.emplace(Restoration{.cache = std::move(*cache),
                                    .tokens = std::move(match.tokens),
                                    .files = std::move(files),
+                                   .num_wanted = match.num_tokens,
+                                   .num_in_memory = num_in_memory,
                                    .num_lent_runs = num_lent_runs,
                                    .first_read = next_read_,
-                                   .started_at = parts_.clock.now(),
-                                   .progress_at = parts_.clock.now()});
+                                   .started_at = parts_.clock.now()});
   ask_for_files();
   return true;
 }
@@ -96,25 +135,30 @@ void DiskTraffic::ask_for_files() {
   }
 }
 
-void DiskTraffic::take_restored() {
+/// Whether there was anything of what is waited for.
+bool DiskTraffic::take_restored() {
+  bool has_come = false;
   for (cache::DiskTier::Restored& restored : tier_->take_restored()) {
     if (!restoration_ || restored.id < restoration_->first_read) continue;  // of one that was given up
+    has_come = true;
     const Status filled = restored.file ? try_to_fill(*restored.file) : std::unexpected(restored.file.error());
     if (restored.file) tier_->give_back(std::move(restored.file->payload));
     if (!filled) {
       if (filled.error().code != ErrorCode::kNotFound) {
         log_warn("a file of the disk cache is not used", {{"reason", filled.error().message}});
       }
-      finish();
+      finish();  // what was asked for beyond it is read all the same: it may be damaged, too, and is removed then
       continue;
     }
-    restoration_->progress_at = parts_.clock.now();
-    if (++restoration_->num_filled == restoration_->files.size()) {
+    ++restoration_->num_filled;
+    if (restoration_->is_whole()) {
+      has_reported_slow_disk_ = false;
       finish();
     } else {
       ask_for_files();
     }
   }
+  return has_come;
 }
 
 Status DiskTraffic::try_to_fill(const cache::StoredFile& file) {
@@ -145,7 +189,7 @@ Status DiskTraffic::fill(const cache::StoredFile& file) {
 void DiskTraffic::finish() {
   Restoration now = std::move(*restoration_);
   end_restoration();
-  if (now.num_filled < now.files.size()) {
+  if (!now.is_whole()) {
     const int num_runs = now.num_lent_runs + static_cast<int>(now.num_filled);
     now.cache.truncate(can_resume_anywhere_ ? num_runs * run_tokens() : 0);
   }
@@ -164,13 +208,14 @@ void DiskTraffic::end_restoration() {
 
 bool DiskTraffic::give_up() {
   if (!restoration_) return false;
+  tier_->cancel_reads();
   end_restoration();
   return true;
 }
 
 void DiskTraffic::abort() {
   spills_.clear();
-  if (restoration_) end_restoration();
+  (void)give_up();
 }
 
 }  // namespace redpoll::engine

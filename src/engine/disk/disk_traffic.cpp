@@ -21,8 +21,6 @@ constexpr int kMostRunBlocks = 8;
 constexpr std::chrono::milliseconds kBetweenWrites{1'000};
 /// Copied out with nothing running, and not written yet: what is left to write when somebody asks.
 constexpr std::size_t kBytesAheadOfDisk = std::size_t{8} << 20U;
-/// Which may not answer at all.
-constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
 constexpr std::size_t kMostHeaderBytes = std::size_t{8} << 20U;
 /// Entries that wait to be copied out.
 constexpr std::size_t kMostSpills = 256;
@@ -147,7 +145,7 @@ void DiskTraffic::write_between_steps() {
 }
 
 std::optional<std::chrono::milliseconds> DiskTraffic::before_next_look() const {
-  if (is_restoring()) return kBeforeLookingAtTheDisk;
+  if (is_restoring()) return before_deadline();
   if (!spills_.empty() && disk_keeps_up()) return options_.quiet_before_writes;
   return std::nullopt;  // the disk's thread wakes the engine when it has written something
 }
@@ -310,13 +308,16 @@ bool DiskTraffic::write_all() {
 }
 
 SsdCacheStats DiskTraffic::stats() const {
-  SsdCacheStats stats{.tier = tier_->stats(), .restore_ms_last = last_restore_ms_, .waiting = spills_.size()};
+  SsdCacheStats stats{.tier = tier_->stats(),
+                      .restore_ms_last = last_restore_ms_,
+                      .waiting = spills_.size(),
+                      .given_up = num_given_up_};
   stats.tier.dropped += num_dropped_;
   return stats;
 }
 
 void DiskTraffic::explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const {
-  explanation.disk_tokens = tier_->find(prompt, static_cast<int>(prompt.size()) - 1).num_tokens;
+  explanation.disk_tokens = find(prompt, static_cast<int>(prompt.size()) - 1).num_tokens;
   explanation.cache_namespace = cache::folder_name(fingerprint_);
   const cache::ForeignFiles::Beginning other = tier_->find_elsewhere(prompt);
   explanation.other_namespace = other.folder;

@@ -2,7 +2,8 @@
 // behind the requests; entries that are given up are copied out at once, as far as there is room to wait; and for a
 // sequence about to start, of whose prompt the disk has more than memory, files are read into a new entry while the
 // sequence is held back and others run. One restoration at a time, so that those who want the same tokens find them in
-// memory when their turn comes, and no more than a few files' bytes are ever on their way.
+// memory when their turn comes, and no more than a few files' bytes are ever on their way. Nobody waits for the disk
+// longer than computing takes.
 //
 // Knows blocks and bytes; no files, which are the tier's, and no rules of scheduling.
 #pragma once
@@ -22,9 +23,11 @@
 #include "cache/kv_cache.h"
 #include "cache/prompt_cache.h"
 #include "engine/disk/copy_allowance.h"
+#include "engine/disk/restoration.h"
 #include "engine/disk/ssd_cache.h"
 #include "engine/scheduler.h"
 #include "engine/stats/cache_explanation.h"
+#include "engine/stats/prompt_pace.h"
 
 namespace redpoll::engine {
 
@@ -62,6 +65,8 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   /// Copies out a file's bytes, if nothing has run for a while and the disk keeps up: who asks again at once shall not
   /// share the processor with what is written. True if there is more to do right now.
   bool write_when_idle();
+  /// How fast the engine computes what the disk might have.
+  void note_step(const StepRecord& step) { pace_.add(step); }
   /// After a step: a file's bytes now and then. More would take time from those who wait for their next token.
   void write_between_steps();
   /// For how long an engine with nothing to run may wait for somebody to wake it; none: for as long as it likes.
@@ -74,7 +79,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   /// Files that are being read into blocks which nobody else knows of.
   [[nodiscard]] bool is_restoring() const { return restoration_.has_value(); }
   [[nodiscard]] SsdCacheStats stats() const;
-  /// What is on disk of the prompt.
+  /// What of the prompt would be read.
   void explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const;
 
  private:
@@ -85,17 +90,6 @@ class DiskTraffic final : public cache::PromptCacheObserver {
     cache::ContentKey parent{};  // key of the last of them
   };
   enum class SpillResult { kDone, kNoRoom, kMore, kFailed /* or a folder is in the place of a file */ };
-  struct Restoration {
-    cache::SequenceCache cache;
-    std::vector<TokenId> tokens;
-    std::vector<cache::StoredHead> files;  // as this engine would have written them, in the order of reading
-    int num_lent_runs = 0;                 // which memory has, and which come before these
-    std::uint64_t first_read = 0;          // id of the read of the first file
-    std::size_t num_asked = 0;
-    std::size_t num_filled = 0;
-    Clock::TimePoint started_at;
-    Clock::TimePoint progress_at;  // when the last file came
-  };
 
   DiskTraffic(const SsdCacheOptions& options, const DiskTrafficParts& parts);
   [[nodiscard]] std::string fingerprint(const std::string& identity) const;
@@ -103,12 +97,16 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
   bool write_behind(std::size_t max_bytes);
   [[nodiscard]] bool write_all();
+  [[nodiscard]] cache::DiskTier::Match find(std::span<const TokenId> tokens, int most) const;
   void consider(Sequence& sequence);
-  [[nodiscard]] bool begin(cache::DiskTier::Match match);
+  [[nodiscard]] bool begin(cache::DiskTier::Match match, int num_in_memory);
   [[nodiscard]] std::vector<cache::StoredHead> files_of(const cache::DiskTier::Match& match,
                                                         const cache::SequenceCache& cache, int num_lent_runs) const;
   void ask_for_files();
-  void take_restored();
+  [[nodiscard]] bool take_restored();
+  [[nodiscard]] Clock::TimePoint deadline() const;
+  [[nodiscard]] std::chrono::milliseconds before_deadline() const;
+  void stop_waiting();
   [[nodiscard]] Status try_to_fill(const cache::StoredFile& file);
   [[nodiscard]] Status fill(const cache::StoredFile& file);
   void finish();
@@ -132,8 +130,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   std::unique_ptr<cache::DiskTier> tier_;
   std::string fingerprint_;
   cache::ContentKey root_{};
-  /// No layer has a window or a state: only then a cache is whole without a snapshot.
-  bool can_resume_anywhere_ = false;
+  bool can_resume_anywhere_ = false;      // no window, no state: only then a cache is whole without a snapshot
   int full_group_ = -1;                   // that sees all tokens; -1: none
   std::vector<std::size_t> block_bytes_;  // by group
   Clock::TimePoint ran_at_;               // the last step
@@ -141,10 +138,13 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   CopyAllowance evictions_;
   std::deque<Spill> spills_;  // oldest first
   std::optional<Restoration> restoration_;
+  PromptPace pace_;
   std::uint64_t next_read_ = 0;
+  std::uint64_t overdue_job_ = 0;  // of the tier, that nobody waits for any more; 0: none
   double last_restore_ms_ = 0;
+  std::uint64_t num_given_up_ = 0;
   std::uint64_t num_dropped_ = 0;
-  bool has_reported_failed_copy_ = false;
+  bool has_reported_slow_disk_ = false, has_reported_failed_copy_ = false;
 };
 
 }  // namespace redpoll::engine

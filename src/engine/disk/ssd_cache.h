@@ -27,7 +27,9 @@ struct SsdCacheOptions {
   std::chrono::milliseconds quiet_before_writes{50};  // with nothing running
   std::chrono::milliseconds look_interval{5'000};     // for what others do to the directory
   std::chrono::milliseconds flush_limit{5'000};       // for what is left to write when the engine stops
-  std::chrono::milliseconds restore_limit{10'000};    // for each file; then the rest is computed
+  /// What reading may take beyond the time in which the same tokens would be computed: a disk that works may be at a
+  /// file that it writes through when it is asked, and tokens of a small model take no time at all.
+  std::chrono::milliseconds restore_slack{200};
 };
 
 /// Memory for what is on its way, 256 MiB by default; all sizes are those of what is allocated.
@@ -43,6 +45,7 @@ struct SsdCacheStats {
   cache::DiskTierStats tier;   // `dropped` counts entries that were given up before they were copied out, too
   double restore_ms_last = 0;  // from asking to having, of the last sequence that was restored
   std::size_t waiting = 0;     // entries that memory has and the disk has not all of
+  std::uint64_t given_up = 0;  // restorations that took longer than computing; what had come was used
 };
 
 /// Makes the directory, and writes into it: an Error, with the flag and what to do, for one that can never be used.

@@ -148,6 +148,7 @@ TEST(StatsFormat, HasEverySectionWithItsFields) {
                      .spills = 9,
                      .restore_ms_last = 1.5,
                      .waiting = 3,
+                     .given_up = 12,
                      .dropped = 10,
                      .failed = 11};
   stats.memory = {.budget_bytes = 1ULL << 40U,
@@ -165,7 +166,7 @@ TEST(StatsFormat, HasEverySectionWithItsFields) {
       R"("kv":{"block_tokens":32,"blocks_total":100,"blocks_used":3,"bytes_total":6400,"bytes_used":192,"scheme":"f16"},)"
       R"("prompt_cache":{"entries":1,"bytes":128,"max_bytes":4096,"hits":5,"misses":6,"hit_tokens":70},)"
       R"("ssd_cache":{"entries":7,"bytes":512,"max_bytes":34359738368,"restores":8,"spills":9,"restore_ms_last":1.5,"waiting":3,)"
-      R"("dropped":10,"failed":11},)"
+      R"("given_up":12,"dropped":10,"failed":11},)"
       R"("memory":{"budget_bytes":1099511627776,"weights_bytes":77,"kv_bytes":6400,"step_bytes":99,"rss_bytes":88,"max_context":3200}})");
 }
 

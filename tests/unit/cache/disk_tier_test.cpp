@@ -17,6 +17,30 @@ namespace fs = std::filesystem;
 
 class DiskTierTest : public DiskTierFixture {};
 
+TEST_F(DiskTierTest, ReadsThatAreCancelledBeforeTheirTurnAreNotDone) {
+  auto tier = open();
+  write(*tier, kText);
+  const std::vector<StoredHead> heads = heads_of(kText);
+  ASSERT_TRUE(wait_until([&] { return tier->job() == 0; }));
+  test::BlockedReads disk;
+  for (std::size_t i = 0; i < heads.size(); ++i) tier->read(i, heads[i].kind, heads[i].key);
+  ASSERT_TRUE(wait_until([&] { return disk.has_waiters(); }));
+  const std::uint64_t job = tier->job();
+  EXPECT_NE(job, 0U);
+  tier->cancel_reads();
+  tier->read(9, heads[1].kind, heads[1].key);
+  EXPECT_EQ(tier->job(), job) << "it is still at the first one";
+  disk.release();
+  std::vector<std::uint64_t> ids;
+  ASSERT_TRUE(wait_until([&] {
+    for (const DiskTier::Restored& restored : tier->take_restored()) ids.push_back(restored.id);
+    return ids.size() == 2;
+  }));
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{0, 9}));
+  EXPECT_TRUE(wait_until([&] { return tier->job() == 0; }));
+  EXPECT_EQ(tier->stats().restores, 2U);
+}
+
 TEST_F(DiskTierTest, WhatIsWrittenIsFoundAndReadBack) {
   auto tier = open();
   EXPECT_EQ(tier->find(kText, 11).num_tokens, 0);

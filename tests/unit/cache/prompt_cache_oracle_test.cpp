@@ -28,6 +28,7 @@ class NaivePromptCache {
     SequenceCache cache;
     int used_at = 0;
     bool is_written = false;
+    std::vector<std::size_t> needless;  // lengths of beginnings, where there is no going back from everywhere
   };
   struct Match {
     Entry* entry = nullptr;
@@ -79,18 +80,28 @@ class NaivePromptCache {
       (void)use(tokens, num_tokens);
       return;
     }
-    std::erase_if(entries, [&](const auto& entry) {
-      const auto length = static_cast<int>(entry.first.size());
-      return num_common(entry.first, tokens) == length && cache.can_resume_at(length);
-    });
-    entries.emplace(tokens, Entry{.cache = std::move(cache), .used_at = ++clock_});
+    std::vector<std::size_t> needless;
+    for (std::size_t length = tokens.size() - 1; length > 0; --length) {
+      const auto beginning = entries.find(Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length)));
+      if (beginning == entries.end() || !cache.can_resume_at(static_cast<int>(length))) continue;
+      needless.push_back(length);
+      needless.insert(needless.end(), beginning->second.needless.begin(), beginning->second.needless.end());
+      entries.erase(beginning);
+    }
+    if (cache.num_groups() == 1 && cache.kind(0) == CacheKind::kAttention) needless.clear();
+    entries.emplace(tokens, Entry{.cache = std::move(cache), .used_at = ++clock_, .needless = std::move(needless)});
     inserted.push_back(tokens);
     while (bytes_of(holders()) > kMaxBytes) evict();
   }
   bool evict() {
     if (entries.empty()) return false;
     const auto oldest = std::ranges::min_element(entries, {}, [](const auto& entry) { return entry.second.used_at; });
-    if (oldest->second.is_written) evicted.push_back(oldest->first);
+    const Tokens& tokens = oldest->first;
+    if (oldest->second.is_written) evicted.push_back(tokens);
+    for (const std::size_t length : oldest->second.needless) {
+      if (!oldest->second.is_written || !oldest->second.cache.can_resume_at(static_cast<int>(length))) continue;
+      evicted.emplace_back(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length));
+    }
     gone_.push_back(oldest->first);
     if (gone_.size() > 128) gone_.pop_front();
     entries.erase(oldest);
@@ -142,7 +153,7 @@ class Recorder final : public PromptCacheObserver {
  public:
   void on_insert(std::span<const TokenId> tokens) override { inserted.emplace_back(tokens.begin(), tokens.end()); }
   void on_evict(std::span<const TokenId> tokens, const SequenceCache& cache) override {
-    EXPECT_EQ(cache.num_computed(), static_cast<int>(tokens.size()));
+    EXPECT_TRUE(cache.can_resume_at(static_cast<int>(tokens.size())));
     evicted.emplace_back(tokens.begin(), tokens.end());
   }
   bool give_up() override { return false; }

@@ -13,6 +13,7 @@ constexpr int kBlockTokens = 4;
 constexpr std::size_t kBlockBytes = 100;
 
 const std::vector<GroupPool> kFull = {{.num_blocks = 1000}};
+const std::vector<GroupPool> kWindowed = {{.num_blocks = 1000}, {.window = 10, .num_blocks = 1000}};
 const std::vector<GroupPool> kRecurrent = {{.num_blocks = 1000}, {.kind = CacheKind::kRecurrent, .num_blocks = 1000}};
 
 using Tokens = std::vector<TokenId>;

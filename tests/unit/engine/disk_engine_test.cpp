@@ -121,7 +121,7 @@ TEST_P(DiskMatrixTest, WhatMemoryGivesUpIsOnDisk) {
   const auto cold = start_cold();
   const auto warm = start_with_disk(bytes_of_longest() * 3 / 2);
   const auto is_in_memory = [&](int length) {
-    const auto explanation = warm->explain(make_prompt(length, length));
+    const auto explanation = warm->explain({.prompt = make_prompt(length, length)});
     return !explanation || explanation->memory_tokens > 0;
   };
   for (const int length : kEdges) {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "engine/disk/copy_allowance.h"
 #include "support/fake_clock.h"
@@ -90,6 +91,28 @@ TEST(DiskEvictionTest, WhatWouldBeOfNoUseInPartIsNotBegun) {
   EXPECT_EQ(evictions.num_dropped(), 1U);
   evictions.advance(milliseconds(100));
   EXPECT_EQ(evictions.evict_next(), 7U);
+}
+
+// The end of a prompt, which the entry at the end of its answer makes needless in memory, but not on disk: with windows
+// or states nobody goes back from there.
+TEST(DiskEvictionTest, ThePromptsEndIsWrittenWithTheAnswers) {
+  const TemporaryFolder folder;
+  const test::ScriptedModelOptions script{.windows = {0, 6}, .has_state = false};
+  const std::vector<TokenId> prompt = make_prompt(60, 3);
+  {
+    const test::FakeClock clock;  // stands still, so that nothing is written but what is evicted
+    EngineOptions options = options_with(folder.path(), 10'000);
+    options.ssd_cache->quiet_before_writes = std::chrono::hours(1);
+    options.ssd_cache->flush_limit = milliseconds(0);
+    const auto engine = start_engine(options, scripted_with_identity(script), clock);
+    EXPECT_FALSE(run(*engine, make_request(prompt, 4)).error);
+    const auto explain = [&] { return *engine->explain({.prompt = prompt}); };
+    EXPECT_EQ(explain().memory_tokens, 59);
+    for (int i = 0; explain().memory_tokens > 0; ++i) (void)run(*engine, make_request(make_prompt(60, 9 + i), 4));
+    while (engine->stats().ssd_cache->tier.queued_bytes > 0) std::this_thread::sleep_for(milliseconds(1));
+  }
+  const auto engine = start_engine(options_with(folder.path(), kMiB), scripted_with_identity(script));
+  EXPECT_EQ(run(*engine, make_request(prompt, 4)).finishes[0]->cached_tokens, 59);
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ inline EngineOptions options_with(const fs::path& directory, std::size_t prompt_
                                        .least_tokens = 1,
                                        .run_blocks = kRunBlocks,
                                        .max_queued_bytes = 4 * kMiB,
-                                       .quiet_before_writes = std::chrono::milliseconds(0)}};
+                                       .quiet_before_writes = std::chrono::milliseconds(0),
+                                       .restore_slack = std::chrono::seconds(20)}};  // a busy machine changes nothing
 }
 
 /// A golden model with keys and values in these codes.

@@ -127,7 +127,7 @@ TEST(DiskFailureTest, ADiskThatDoesNotAnswerInTimeIsNotWaitedFor) {
     (void)run(*start_engine(options_with(folder.path(), kMiB), scripted_with_identity({})), make_request(stored, 4));
   }
   EngineOptions options = options_with(folder.path(), kMiB);
-  options.ssd_cache->restore_limit = std::chrono::milliseconds(20);
+  options.ssd_cache->restore_slack = std::chrono::milliseconds(20);
   const auto engine = start_engine(options, scripted_with_identity({}));
   test::BlockedDisk disk;
   (void)run(*engine, make_request(make_prompt(50, 9), 4));  // what it leaves is being written from now on
@@ -149,7 +149,7 @@ TEST(DiskFailureTest, WhoRunsTakesTheBlocksOfWhatIsBeingRead) {
   }
   EngineOptions tight = test::with_blocks(20, options);  // 160 tokens: one sequence and a half
   tight.memory_budget_bytes += 2 * options.ssd_cache->max_queued_bytes;
-  tight.ssd_cache->restore_limit = std::chrono::hours(1);
+  tight.ssd_cache->restore_slack = std::chrono::hours(1);
   const auto engine = start_engine(tight, scripted_with_identity({}));
   test::BlockedDisk disk;
   (void)run(*engine, make_request(make_prompt(9, 9), 1));  // is being written from now on, before anything is read
