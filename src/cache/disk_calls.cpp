@@ -59,13 +59,19 @@ Result<std::vector<std::pair<std::string, struct stat>>> list_names(int folder, 
     return system_error("list", path);
   }
   std::vector<std::pair<std::string, struct stat>> names;
+  errno = 0;  // which alone tells an error from the end
   while (const dirent* entry = ::readdir(entries.get())) {
     const std::string name = entry->d_name;
     struct stat info{};
     if (name == "." || name == "..") continue;
-    if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
-    names.emplace_back(name, info);
+    if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+      names.emplace_back(name, info);
+    } else if (errno != ENOENT) {  // else it is gone meanwhile
+      return system_error("look at", path / name);
+    }
+    errno = 0;
   }
+  if (errno != 0) return system_error("list", path);
   std::ranges::sort(names, {}, [](const auto& named) -> const std::string& { return named.first; });
   return names;
 }

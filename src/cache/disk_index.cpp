@@ -201,7 +201,7 @@ void DiskIndex::touch(const ContentKey& key, FileTime now) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   last_use_ = std::max(now, last_use_ + 1);
-  set_used_at(found->second, last_use_);
+  set_used_at(found->second, std::max(last_use_, found->second.used_at + 1));  // which another machine's clock may say
   touched_.insert(key);
 }
 

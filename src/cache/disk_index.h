@@ -2,7 +2,8 @@
 // when there is no room. Pure bookkeeping: it reads and removes no files, and knows the time only from others.
 //
 // Runs are a tree by their keys; snapshots and runs that nothing builds on are its leaves, and only leaves are given
-// up, so that what is left can always be found. Of files of other fingerprints it knows no more than age and size.
+// up, so that what is left can be found, unless somebody else has removed a file before it. Files of other
+// fingerprints: see ForeignFiles.
 #pragma once
 
 #include <algorithm>
@@ -47,8 +48,8 @@ class DiskIndex {
 
   /// A file that was found. One of the same key is replaced.
   void add(StoredHead head, std::uint64_t bytes, FileTime used_at);
-  /// In place of all files of other fingerprints that it knew.
-  void set_foreign(ForeignFiles files) { foreign_ = std::move(files); }
+  /// With all files of other fingerprints that it knew: to free them takes time.
+  void swap_foreign(ForeignFiles& files) { std::swap(foreign_, files); }
   [[nodiscard]] const ForeignFiles& foreign() const { return foreign_; }
   /// A key that is not there is fine.
   void remove(const ContentKey& key);

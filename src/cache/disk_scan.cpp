@@ -54,7 +54,7 @@ void DiskChanges::apply_to(DiskIndex& index) && {
   for (const ContentKey& key : gone) index.remove(key);
   for (Added& file : added) index.add(std::move(file.head), file.bytes, file.used_at);
   for (const auto& [key, used_at] : used) index.touch_elsewhere(key, used_at);
-  index.set_foreign(std::move(foreign));
+  index.swap_foreign(foreign);
 }
 
 DiskScan::DiskScan(DiskTierOptions options)
@@ -101,7 +101,7 @@ Status DiskScan::look_at_own(std::span<const DiskIndex::Known> known, DiskChange
   for (const ListedFile& file : listing.files) {
     const std::optional<std::size_t> place = place_in(known, file);
     if (!place) {
-      unknown.push_back(&file);
+      if (!left_out_.contains(file.name)) unknown.push_back(&file);
       continue;
     }
     is_there[*place] = true;

@@ -57,6 +57,8 @@ class DiskScan {
   /// `known`: sorted by keys. Removes what is damaged. An Error when the folder of the fingerprint, or the directory,
   /// cannot be looked at; one that is not there has no files.
   [[nodiscard]] Result<DiskChanges> look(std::span<const DiskIndex::Known> known);
+  /// A file that could not be read though its header can: it would be found again and again.
+  void leave_out(std::string name) { left_out_.insert(std::move(name)); }
 
  private:
   [[nodiscard]] Status look_at_own(std::span<const DiskIndex::Known> known, DiskChanges& changes);
@@ -71,8 +73,9 @@ class DiskScan {
   std::string folder_;  // of the fingerprint, in the directory
   bool is_starting_ = false;
   std::map<std::string, RunKeys> run_keys_;  // of other fingerprints, by folder
-  std::set<std::string> reported_;           // what was wrong in the last look
-  std::set<std::string> seen_;               // and is in this one
+  std::set<std::string> left_out_;
+  std::set<std::string> reported_;  // what was wrong in the last look
+  std::set<std::string> seen_;      // and is in this one
 };
 
 }  // namespace redpoll::cache

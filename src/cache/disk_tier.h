@@ -56,7 +56,8 @@ struct DiskTierStats {
 
 struct DiskShared;
 
-/// Everything but `open` is for one thread, the engine's, and returns without waiting for I/O, `flush` apart.
+/// Everything but `open` is for one thread, the engine's, and returns without waiting for I/O, `flush` and
+/// `look_again` apart.
 class DiskTier {
  public:
   /// Reads the headers of all files of the fingerprint, removes what is damaged, foreign or half written, and starts

@@ -18,6 +18,7 @@ constexpr std::size_t kUsesAtOnce = 64;
 
 // So many times what a look took pass before the next one.
 constexpr int kRestAfterLook = 10;
+constexpr std::chrono::minutes kLongestRest{1};
 
 std::uint64_t file_bytes(const StoredHead& head, std::size_t payload_bytes) {
   return std::uint64_t{header_bytes(head)} + payload_bytes;
@@ -131,6 +132,12 @@ void DiskWorker::read_one(DiskShared::ReadJob& job) noexcept {
       }));
     }
   }
+  if (!job.file && code == ErrorCode::kIo) {
+    static_cast<void>(attempt([&]() -> Status {
+      scan_.leave_out(file_name(job.kind, job.key));
+      return {};
+    }));
+  }
   if (job.file) {
     note(reads_, {});
   } else if (code == ErrorCode::kIo || code == ErrorCode::kUnavailable || code == ErrorCode::kInternal) {
@@ -231,7 +238,7 @@ void DiskWorker::look_at_blocked() noexcept {
 /// Before something is written as often as that costs no more than a tenth of the time: what others write meanwhile is
 /// beyond max_bytes.
 Clock::TimePoint DiskWorker::next_look() const {
-  const auto rest = kRestAfterLook * look_took_;
+  const auto rest = std::min<Clock::TimePoint::duration>(kRestAfterLook * look_took_, kLongestRest);
   return looked_at_ + (shared_->writes.empty() ? std::max<decltype(rest)>(shared_->options.look_interval, rest) : rest);
 }
 

@@ -1,9 +1,11 @@
-// CopyAllowance: bytes that may be copied while others wait: so many a second, saved up to a limit.
+// CopyAllowance: bytes that may be copied while others wait: so many a second, saved up to a limit. What is spent
+// beyond it is owed.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "base/clock.h"
@@ -18,13 +20,13 @@ class CopyAllowance {
         most_(static_cast<double>(most)),
         bytes_(static_cast<double>(most)) {}
 
-  [[nodiscard]] std::size_t at(Clock::TimePoint now) {
+  [[nodiscard]] std::int64_t at(Clock::TimePoint now) {
     if (last_) bytes_ += bytes_per_second_ * std::chrono::duration<double>(now - *last_).count();
     bytes_ = std::min(bytes_, most_);
     last_ = now;
-    return static_cast<std::size_t>(bytes_);
+    return static_cast<std::int64_t>(bytes_);
   }
-  void spend(std::size_t bytes) { bytes_ = std::max(0.0, bytes_ - static_cast<double>(bytes)); }
+  void spend(std::int64_t bytes) { bytes_ -= static_cast<double>(bytes); }
 
  private:
   double bytes_per_second_;

@@ -17,9 +17,14 @@ constexpr std::chrono::milliseconds kBeforeLookingAtTheDisk{1'000};
 }  // namespace
 
 void DiskTraffic::restore(int num_places) {
-  // What has come meanwhile shows that it was not the disk that took so long.
   const bool has_come = take_restored();
-  if (restoration_ && !has_come && parts_.clock.now() >= deadline()) stop_waiting();
+  if (restoration_ && parts_.clock.now() >= deadline()) {
+    if (has_come) {  // it was not the disk that took so long
+      restoration_->patient_until = parts_.clock.now() + options_.restore_slack;
+    } else {
+      stop_waiting();
+    }
+  }
   if (overdue_job_ != 0 && tier_->job() == overdue_job_) return;
   for (Sequence* sequence : parts_.scheduler.waiting()) {
     if (num_places <= 0) break;
@@ -33,7 +38,8 @@ void DiskTraffic::restore(int num_places) {
 /// tokens; so whatever the disk does, one who waits for it has its answer later than without it by this slack and the
 /// time in which a file's tokens are computed, and where caches cannot be resumed anywhere by what computing all takes.
 Clock::TimePoint DiskTraffic::deadline() const {
-  return restoration_->started_at + options_.restore_slack + pace_.time_for(restoration_->num_spared());
+  const Clock::TimePoint computed = restoration_->started_at + pace_.time_for(restoration_->num_spared());
+  return std::max(computed + options_.restore_slack, restoration_->patient_until);
 }
 
 std::chrono::milliseconds DiskTraffic::before_deadline() const {

@@ -22,6 +22,7 @@ constexpr std::chrono::milliseconds kBetweenWrites{1'000};
 /// Copied out with nothing running, and not written yet: what is left to write when somebody asks.
 constexpr std::size_t kBytesAheadOfDisk = std::size_t{8} << 20U;
 constexpr std::size_t kMostHeaderBytes = std::size_t{8} << 20U;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 /// Entries that wait to be copied out.
 constexpr std::size_t kMostSpills = 256;
 
@@ -102,11 +103,11 @@ void DiskTraffic::on_evict(std::span<const TokenId> tokens, const cache::Sequenc
   SpillResult result = SpillResult::kFailed;
   try {
     Spill last_chance{.tokens = {tokens.begin(), tokens.end()}, .parent = root_};
-    const std::size_t most =
-        std::min(evictions_.at(parts_.clock.now()), options_.max_queued_bytes - tier_->queued_bytes());
-    std::size_t budget = most;
+    const auto room = static_cast<std::int64_t>(options_.max_queued_bytes - tier_->queued_bytes());
+    const std::int64_t most = std::min(evictions_.at(parts_.clock.now()), room);
+    std::int64_t budget = most;
     // Of layers with windows or states a part is of no use.
-    if (can_resume_anywhere_ || missing_bytes(last_chance, cache) <= most) {
+    if (can_resume_anywhere_ || std::cmp_less_equal(missing_bytes(last_chance, cache), most)) {
       result = try_to_spill(last_chance, cache, budget);
     }
     evictions_.spend(most - budget);
@@ -116,7 +117,7 @@ void DiskTraffic::on_evict(std::span<const TokenId> tokens, const cache::Sequenc
   if (result != SpillResult::kDone) ++num_dropped_;
 }
 
-bool DiskTraffic::write_behind(std::size_t max_bytes) {
+bool DiskTraffic::write_behind(std::int64_t max_bytes) {
   while (!spills_.empty()) {
     const cache::SequenceCache* entry = parts_.prompts.entry_of(spills_.front().tokens);
     if (entry != nullptr) {
@@ -167,7 +168,7 @@ void DiskTraffic::report_failed_copy() noexcept {
 }
 
 DiskTraffic::SpillResult DiskTraffic::try_to_spill(Spill& what, const cache::SequenceCache& cache,
-                                                   std::size_t& budget) noexcept {
+                                                   std::int64_t& budget) noexcept {
   try {
     return spill(what, cache, budget);
   } catch (...) {
@@ -177,7 +178,7 @@ DiskTraffic::SpillResult DiskTraffic::try_to_spill(Spill& what, const cache::Seq
 }
 
 /// Writes what is not there yet of the entry: runs from the first on, then the rest.
-DiskTraffic::SpillResult DiskTraffic::spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget) {
+DiskTraffic::SpillResult DiskTraffic::spill(Spill& spill, const cache::SequenceCache& cache, std::int64_t& budget) {
   const int num_runs = static_cast<int>(spill.tokens.size()) / run_tokens();
   for (; spill.num_runs < num_runs; ++spill.num_runs) {
     cache::StoredHead run = run_of(spill);
@@ -248,10 +249,10 @@ cache::StoredHead DiskTraffic::snapshot_of(const Spill& spill, const cache::Sequ
 
 /// Copies the blocks and queues the file, unless it is there or on its way.
 DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache::SequenceCache& cache,
-                                            std::size_t& budget) {
+                                            std::int64_t& budget) {
   if (tier_->holds(head.kind, head.key)) return SpillResult::kDone;
   if (tier_->is_blocked(head.key)) return SpillResult::kFailed;
-  if (budget == 0) return SpillResult::kMore;
+  if (budget <= 0) return SpillResult::kMore;
   const std::size_t num_bytes = bytes_of(head.parts);
   if (allocated_bytes(num_bytes) > options_.max_queued_bytes) {
     ++num_dropped_;  // it would never have room
@@ -265,7 +266,7 @@ DiskTraffic::SpillResult DiskTraffic::write(cache::StoredHead head, const cache:
     rest = rest.subspan(bytes_of(part));
   }
   has_reported_failed_copy_ = false;
-  budget -= std::min(budget, num_bytes);
+  budget -= static_cast<std::int64_t>(num_bytes);
   (void)tier_->write(std::move(head), *std::move(payload));  // what it refuses it counts
   return SpillResult::kDone;
 }
@@ -296,12 +297,18 @@ void DiskTraffic::flush() noexcept {
 
 bool DiskTraffic::write_all() {
   const Clock::TimePoint deadline = parts_.clock.now() + options_.flush_limit;
-  // All that memory has, not what is new alone: others may have removed what was written, and writing may have failed.
+  tier_->cancel_reads();
+  if (!write_spills(deadline)) return false;
+  // Then all that memory has: others may have removed what was written, and writing may have failed.
   (void)tier_->look_again(deadline);
   for (std::vector<TokenId>& tokens : parts_.prompts.entries()) {
     spills_.push_back({.tokens = std::move(tokens), .parent = root_});
   }
-  while (write_behind(std::numeric_limits<std::size_t>::max()) || !spills_.empty()) {
+  return write_spills(deadline);
+}
+
+bool DiskTraffic::write_spills(Clock::TimePoint deadline) {
+  while (write_behind(kNoLimit) || !spills_.empty()) {
     if (!tier_->flush(deadline)) return false;
   }
   return tier_->flush(deadline);

@@ -1,5 +1,5 @@
 // DiskTraffic: what goes between the prompt cache and its disk tier. Entries that are new are copied out and written
-// behind the requests; entries that are given up are copied out at once, as far as there is room to wait; and for a
+// behind the requests; entries that are given up are copied out at once, as far as there is room and time; and for a
 // sequence about to start, of whose prompt the disk has more than memory, files are read into a new entry while the
 // sequence is held back and others run. One restoration at a time, so that those who want the same tokens find them in
 // memory when their turn comes, and no more than a few files' bytes are ever on their way. Nobody waits for the disk
@@ -79,7 +79,6 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   /// Files that are being read into blocks which nobody else knows of.
   [[nodiscard]] bool is_restoring() const { return restoration_.has_value(); }
   [[nodiscard]] SsdCacheStats stats() const;
-  /// What of the prompt would be read.
   void explain(std::span<const TokenId> prompt, CacheExplanation& explanation) const;
 
  private:
@@ -95,8 +94,9 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   [[nodiscard]] std::string fingerprint(const std::string& identity) const;
   [[nodiscard]] bool disk_keeps_up() const;
   /// Copies out about `max_bytes` of what is to be written; true if there is more, and room for it.
-  bool write_behind(std::size_t max_bytes);
+  bool write_behind(std::int64_t max_bytes);
   [[nodiscard]] bool write_all();
+  [[nodiscard]] bool write_spills(Clock::TimePoint deadline);
   [[nodiscard]] cache::DiskTier::Match find(std::span<const TokenId> tokens, int most) const;
   void consider(Sequence& sequence);
   [[nodiscard]] bool begin(cache::DiskTier::Match match, int num_in_memory);
@@ -113,9 +113,10 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   void end_restoration();
   /// Of what a copy has thrown: says so, once until one works again. Copies are optional: none fails a step.
   void report_failed_copy() noexcept;
-  [[nodiscard]] SpillResult try_to_spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget) noexcept;
-  [[nodiscard]] SpillResult spill(Spill& spill, const cache::SequenceCache& cache, std::size_t& budget);
-  [[nodiscard]] SpillResult write(cache::StoredHead head, const cache::SequenceCache& cache, std::size_t& budget);
+  [[nodiscard]] SpillResult try_to_spill(Spill& spill, const cache::SequenceCache& cache,
+                                         std::int64_t& budget) noexcept;
+  [[nodiscard]] SpillResult spill(Spill& spill, const cache::SequenceCache& cache, std::int64_t& budget);
+  [[nodiscard]] SpillResult write(cache::StoredHead head, const cache::SequenceCache& cache, std::int64_t& budget);
   [[nodiscard]] std::size_t missing_bytes(Spill spill, const cache::SequenceCache& cache) const;
   [[nodiscard]] cache::StoredHead run_of(const Spill& spill) const;
   [[nodiscard]] cache::StoredHead snapshot_of(const Spill& spill, const cache::SequenceCache& cache) const;
@@ -142,8 +143,7 @@ class DiskTraffic final : public cache::PromptCacheObserver {
   std::uint64_t next_read_ = 0;
   std::uint64_t overdue_job_ = 0;  // of the tier, that nobody waits for any more; 0: none
   double last_restore_ms_ = 0;
-  std::uint64_t num_given_up_ = 0;
-  std::uint64_t num_dropped_ = 0;
+  std::uint64_t num_dropped_ = 0, num_given_up_ = 0;
   bool has_reported_slow_disk_ = false, has_reported_failed_copy_ = false;
 };
 

@@ -23,6 +23,7 @@ struct Restoration {
   int num_lent_runs = 0;                 // which memory has, and which come before the files
   std::uint64_t first_read = 0;          // id of the read of the first file
   Clock::TimePoint started_at;
+  Clock::TimePoint patient_until{};  // whatever the deadline is: the engine was late itself
   std::size_t num_asked = 0;
   std::size_t num_filled = 0;
 

@@ -209,7 +209,7 @@ TEST_F(DiskIndexTest, FilesOfOthersGoByAgeToo) {
   ForeignFiles foreign;
   foreign.add({.folder = "0123456789abcdef", .name = "old", .bytes = 7}, 10);
   foreign.add({.folder = "0123456789abcdef", .name = "new", .bytes = 5}, 30);
-  index_.set_foreign(std::move(foreign));
+  index_.swap_foreign(foreign);
   EXPECT_EQ(index_.bytes(), 22U);
   EXPECT_EQ(index_.num_entries(), 1);
   EXPECT_THAT(take_all(), testing::ElementsAre("old", name(heads_of({1})[0]), "new"));
@@ -220,7 +220,7 @@ TEST_F(DiskIndexTest, ClearingLeavesTheFilesOfOthers) {
   add({1}, 20);
   ForeignFiles foreign;
   foreign.add({.folder = "0123456789abcdef", .name = "theirs", .bytes = 7}, 10);
-  index_.set_foreign(std::move(foreign));
+  index_.swap_foreign(foreign);
   index_.clear();
   EXPECT_EQ(index_.bytes(), 7U);
   EXPECT_EQ(index_.num_entries(), 0);
@@ -310,7 +310,7 @@ TEST(DiskIndexMemoryTest, NoMemoryLeavesTheBooksInOrder) {
     for (const StoredHead& head : heads) all_done &= try_to([&] { index.touch_chain(head.key, 2); });
     ForeignFiles foreign;
     all_done &= try_to([&] { foreign.add({.folder = "b", .name = "a long name, not in place", .bytes = 7}, 5); });
-    index.set_foreign(std::move(foreign));
+    index.swap_foreign(foreign);
     all_done &= try_to([&] { index.remove(heads[2].key); });
     all_done &= try_to([&] { index.remove(heads[1].key); });
     test::allocations().until_failure = 0;

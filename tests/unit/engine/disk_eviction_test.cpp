@@ -16,15 +16,16 @@ using std::chrono::milliseconds;
 TEST(CopyAllowanceTest, IsSoMuchASecondSavedUpToALimit) {
   const Clock::TimePoint start{};
   CopyAllowance allowance(1'000, 500);
-  EXPECT_EQ(allowance.at(start), 500U);
+  EXPECT_EQ(allowance.at(start), 500);
   allowance.spend(400);
-  EXPECT_EQ(allowance.at(start), 100U);
-  EXPECT_EQ(allowance.at(start + milliseconds(250)), 350U);
+  EXPECT_EQ(allowance.at(start), 100);
+  EXPECT_EQ(allowance.at(start + milliseconds(250)), 350);
   allowance.spend(350);
-  EXPECT_EQ(allowance.at(start + milliseconds(250)), 0U);
-  EXPECT_EQ(allowance.at(start + milliseconds(900)), 500U);
-  allowance.spend(501);
-  EXPECT_EQ(allowance.at(start + milliseconds(900)), 0U) << "what was copied in excess is not owed";
+  EXPECT_EQ(allowance.at(start + milliseconds(250)), 0);
+  EXPECT_EQ(allowance.at(start + milliseconds(900)), 500);
+  allowance.spend(800);
+  EXPECT_EQ(allowance.at(start + milliseconds(900)), -300) << "what was copied in excess is owed";
+  EXPECT_EQ(allowance.at(start + milliseconds(1'300)), 100);
 }
 
 /// An engine that writes nothing but what is evicted, and has room for one entry of 13 blocks: six files of two, and

@@ -1,6 +1,8 @@
 // For how long the engine waits for what the disk tier has: not for a disk that does not answer, not longer than
 // computing takes, and not for what memory could not keep. On scripted models.
+#include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -127,6 +129,33 @@ TEST_F(DiskPatienceTest, EachFileHasAsLongAsComputingAllUpToItsEndTakes) {
   clock_.advance(std::chrono::milliseconds(100));  // 400 of 392
   ASSERT_NO_FATAL_FAILURE(expect_answer(running, prompt, 2 * kRunTokens));
   EXPECT_EQ(given_up(*engine), 1U);
+}
+
+// A step of somebody else takes longer than all files may, and one has come meanwhile.
+TEST_F(DiskPatienceTest, TheEnginesOwnStepsAreNotTheDisksFault) {
+  const std::vector<TokenId> prompt = make_prompt(100, 3);
+  store({prompt});
+  std::optional<test::BlockedReads> disk;
+  std::atomic<bool> is_slow = false;
+  test::ScriptedModelOptions script;
+  script.before_step = [&](const kernels::RaggedBatch&) {
+    if (!is_slow.exchange(false)) return;
+    disk->allow_one_more();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time enough to read it
+    clock_.advance(kFarTooLong);
+  };
+  const auto engine = start(options(), script);
+  disk.emplace();
+  const Running other = submit(*engine, make_request(make_prompt(20, 30), 90));
+  ASSERT_TRUE(other.events->wait_for_tokens(1));
+  const Running running = submit(*engine, make_request(prompt, 4));
+  wait_for_readers(*disk);
+  is_slow = true;
+  while (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(other.events->wait_until_done());
+  disk->release();
+  ASSERT_NO_FATAL_FAILURE(expect_answer(running, prompt, 99));
+  EXPECT_EQ(given_up(*engine), 0U);
 }
 
 TEST_F(DiskPatienceTest, ACacheThatIsOfNoUseInPartsIsComputedWhole) {
