@@ -45,7 +45,7 @@ struct DiskChanges {
   void apply_to(DiskIndex& index) &&;
 };
 
-/// Used by one thread. Reads no file's header twice, unless its size has changed.
+/// Used by one thread. Of files that the books have in the size that they are, it reads no header again.
 class DiskScan {
  public:
   /// Of the options: directory, fingerprint, run_tokens and max_file_bytes.

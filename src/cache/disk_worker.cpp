@@ -134,7 +134,9 @@ void DiskWorker::read_one(DiskShared::ReadJob& job) noexcept {
   }
   if (!job.file && code == ErrorCode::kIo) {
     static_cast<void>(attempt([&]() -> Status {
-      scan_.leave_out(file_name(job.kind, job.key));
+      const std::string name = file_name(job.kind, job.key);
+      ASSIGN_OR_RETURN(const DiskFolder folder, DiskFolder::open(shared_->options.directory, folder_));
+      if (folder.read_header(name)) scan_.leave_out(name);  // else it may be the folder, which may come back
       return {};
     }));
   }

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/descriptor.h"
+#include "cache/disk_scan.h"
 #include "unit/cache/blocked_disk.h"
 #include "unit/cache/disk_tier_fixture.h"
 
@@ -18,12 +19,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
-
-int count_of(std::string_view text, std::string_view what) {
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; ++at) ++count;
-  return count;
-}
 
 class DiskScanTest : public DiskTierFixture {
  protected:
@@ -240,6 +235,30 @@ TEST_F(DiskScanTest, WhoWantsItLookedAtAtOnceWaitsNoLongerThanToTheDeadline) {
   look(*tier);
   EXPECT_EQ(tier->stats().entries, 4);
   EXPECT_EQ(tier->find(kText, 11).num_tokens, 11);
+}
+
+TEST_F(DiskScanTest, AFolderThatIsOutOfReachForAWhileIsFoundAgain) {
+  options_.look_interval = std::chrono::hours(1);
+  const auto tier = open();
+  write(*tier, kText);
+  fs::permissions(folder(), fs::perms::all);  // which nobody reads from
+  EXPECT_EQ(read(*tier, heads_[0].kind, heads_[0].key).error().code, ErrorCode::kIo);
+  fs::permissions(folder(), fs::perms::owner_all);
+  look(*tier);
+  ASSERT_NO_FATAL_FAILURE(expect_restored(*tier, kText));
+  EXPECT_EQ(tier->find(kText, 11).num_tokens, 11);
+}
+
+TEST_F(DiskScanTest, WhatIsLeftOutIsNotFoundAgain) {
+  write(*open(), kText);
+  DiskScan scan(options_);
+  const auto all = scan.look({});
+  ASSERT_TRUE(all);
+  scan.leave_out(name_of(heads_[0]));
+  const auto rest = scan.look({});
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(rest->added.size() + 1, all->added.size());
+  for (const DiskChanges::Added& file : rest->added) EXPECT_NE(file.head.key, heads_[0].key);
 }
 
 }  // namespace

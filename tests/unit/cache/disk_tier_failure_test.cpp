@@ -22,12 +22,6 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
-int count_of(std::string_view text, std::string_view what) {
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; ++at) ++count;
-  return count;
-}
-
 void flip_bit(const fs::path& path, std::size_t offset, unsigned bit = 2) {
   std::string content = content_of(path);
   content.at(offset) ^= static_cast<char>(1U << bit);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "cache/disk_tier.h"
@@ -23,6 +24,13 @@ inline constexpr std::uint64_t kFileBytes = 4096 + kPayloadBytes;
 /// Two runs and three tokens more.
 inline const Tokens kText = {1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5};
 inline constexpr uid_t kNobody = 65534;
+
+/// How often it says so.
+inline int count_of(std::string_view text, std::string_view what) {
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; ++at) ++count;
+  return count;
+}
 
 class DiskTierFixture : public testing::Test {
  protected:
